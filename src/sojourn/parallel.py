@@ -1,0 +1,157 @@
+"""Sums and maps over fixed partitions of the data, by threads, in an order no thread can change.
+
+The kernels release the interpreter's lock, so threads are enough. Two rules make every result the
+same to the bit whatever the number of threads: partitions are cut without looking at that number,
+and results are taken, and added, in the order of the partitions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A few milliseconds of kernel time: long beside the cost of handing a chunk to a thread, short
+# enough that a small data set still keeps every core busy.
+SYMBOLS_PER_CHUNK = 1 << 15
+
+
+class Addable(Protocol):
+    """Statistics that add: expected counts, moments, arrays, numbers."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=Addable)
+
+
+def chunks(
+    offsets: NDArray[np.int64], symbols_per_chunk: int = SYMBOLS_PER_CHUNK
+) -> list[tuple[int, int]]:
+    """Runs of whole sequences that hold about ``symbols_per_chunk`` symbols each.
+
+    Parameters
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each sequence starts, as in :class:`sojourn.Sequences`.
+    symbols_per_chunk : int
+        A chunk is closed by the sequence that reaches this many symbols.
+
+    Returns
+    -------
+    list of (first, last)
+        Sequences ``first`` to ``last - 1``; the chunks cover all of them in order.
+
+    Examples
+    --------
+    >>> chunks(np.array([0, 3, 5, 9, 10]), symbols_per_chunk=4)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    n = len(offsets) - 1
+    bounds = []
+    first = 0
+    while first < n:
+        reached = np.searchsorted(offsets, offsets[first] + symbols_per_chunk)
+        last = max(first + 1, min(int(reached), n))
+        bounds.append((first, last))
+        first = last
+    return bounds
+
+
+def n_threads(n_jobs: int | None = None) -> int:
+    """The number of threads that ``n_jobs`` asks for: None and -1 mean every core there is.
+
+    Examples
+    --------
+    >>> n_threads(3)
+    3
+    """
+    if n_jobs is None or n_jobs == -1:
+        # Containers and batch systems often allow fewer cores than the machine has.
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if n_jobs < 1:
+        raise ValueError(
+            f"n_jobs is a number of threads of at least 1, or -1 or None for every core, "
+            f"not {n_jobs!r}; pass n_jobs=1 to work in this thread only"
+        )
+    return int(n_jobs)
+
+
+def _in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) -> Iterator[R]:
+    """Results of ``fn`` in the order of the partitions, a few of them under way at a time."""
+    threads = n_threads(n_jobs)
+    if isinstance(partitions, Sized):
+        threads = min(threads, len(partitions))
+    if threads <= 1:
+        yield from map(fn, partitions)
+        return
+    waiting = iter(partitions)
+    with ThreadPoolExecutor(threads) as pool:
+        # Two a thread keep the threads busy and bound what is held: a lazy partition is read,
+        # and a large result kept, only when its turn is near.
+        running: deque[Future[R]] = deque(pool.submit(fn, p) for p in islice(waiting, 2 * threads))
+        try:
+            while running:
+                result = running.popleft().result()
+                running.extend(pool.submit(fn, p) for p in islice(waiting, 1))
+                yield result
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def each(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None = None) -> list[R]:
+    """``[fn(p) for p in partitions]``, by threads.
+
+    Parameters
+    ----------
+    fn : callable
+        A function of one partition that releases the interpreter's lock where it works.
+    partitions : iterable
+        May be lazy: it is read a few partitions ahead of the results.
+    n_jobs : int or None
+        Number of threads; None or -1 for every core, 1 for this thread only.
+
+    Examples
+    --------
+    >>> each(abs, [-1, -2, 3], n_jobs=2)
+    [1, 2, 3]
+    """
+    return list(_in_order(fn, partitions, n_jobs))
+
+
+def total(fn: Callable[[P], S], partitions: Iterable[P], n_jobs: int | None = None) -> S:
+    """The sum of ``fn(p)`` over the partitions, by threads, added in the order of the partitions.
+
+    Parameters
+    ----------
+    fn : callable
+        A function of one partition whose results add.
+    partitions : iterable
+        At least one; may be lazy.
+    n_jobs : int or None
+        Number of threads; the sum is the same to the bit for any of them.
+
+    Examples
+    --------
+    >>> total(abs, [-1, -2, 3], n_jobs=2)
+    6
+    """
+    results: Iterator[Any] = _in_order(fn, partitions, n_jobs)
+    try:
+        result = next(results)
+    except StopIteration:
+        raise ValueError("there is nothing to add up: no partitions were given") from None
+    for r in results:
+        result = result + r
+    return result
