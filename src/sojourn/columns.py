@@ -31,6 +31,20 @@ _ADVICE: list[tuple[tuple[type, ...], str]] = [
 ]
 
 
+def is_collection(value: Any) -> bool:
+    """Whether a value holds others in an order, a string not counted.
+
+    Examples
+    --------
+    >>> is_collection([1]), is_collection("ab"), is_collection({1}), is_collection(np.array(1))
+    (True, False, False, False)
+    """
+    unordered_or_text = isinstance(value, str | bytes | dict | set | frozenset)
+    return (
+        hasattr(value, "__iter__") and not unordered_or_text and getattr(value, "shape", None) != ()
+    )
+
+
 def read_column(
     column: Any, place: Place, least: int | None = None
 ) -> tuple[Values, NDArray[np.bool_] | None]:
@@ -205,14 +219,16 @@ def read_row(row: Any, owner: str) -> Any:
     >>> read_row(np.ma.array([4, 5], mask=[True, False]), "sequence 0")
     [None, 5]
     """
+    if type(row) is np.ndarray and row.ndim == 1 and row.dtype.kind == "i":
+        return row  # the usual case; its entries are checked with all the others
     if isinstance(row, str):
         raise SojournError(
             f"{owner} is the string {row!r}; expected a list of symbols: pass list({row!r}) for "
             f"its characters, or [X] where X is one sequence"
         )
-    if isinstance(row, bytes | dict | set | frozenset) or not hasattr(row, "__iter__"):
+    if not is_collection(row):
         raise SojournError(
-            f"{owner} is {row!r} ({type(row).__name__}); expected a list of symbols: pass [X] "
+            f"{owner} is {_shown(row)}; expected a list of symbols: pass [X] "
             f"where X is one sequence, or lengths= where it is several laid end to end"
         )
     values, missing = read_column(row, lambda k: (owner, k), least=0)
@@ -220,6 +236,21 @@ def read_row(row: Any, owner: str) -> Any:
         return values
     present = iter(values if isinstance(values, list) else values.tolist())
     return [None if gone else next(present) for gone in missing]
+
+
+def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any]) -> None:
+    """Nothing where every sequence has a symbol, else an error that names one that has none.
+
+    Examples
+    --------
+    >>> check_lengths(np.array([3, 1]), np.arange(2))
+    """
+    if np.any(lengths < 1):
+        i = int(np.argmax(lengths < 1))
+        what = "is empty" if lengths[i] == 0 else f"has length {lengths[i]}"
+        raise SojournError(
+            f"{name_of(i, ids)} {what}; every sequence needs at least one symbol: drop it"
+        )
 
 
 def group_rows(
@@ -260,7 +291,7 @@ def _string_array(distinct: list[str]) -> NDArray[np.str_]:
 
 def _split(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """The entries that are there, still unchecked, and the mask of those that are not."""
-    if isinstance(column, str | bytes | dict | set | frozenset) or not hasattr(column, "__iter__"):
+    if not is_collection(column):
         raise SojournError(
             f"expected a column of symbols (a list, a one-dimensional array, a table's column), "
             f"got {_shown(column)}"
@@ -298,9 +329,8 @@ def _plain(values: Any, place: Place) -> Values:
             if values.dtype.kind == "u" and values.max() > np.iinfo(np.int64).max:
                 raise _too_large(values, place)
             return values.astype(np.int64, copy=False)
-        if values.dtype.kind in "fcbSmMV":  # told by the dtype; NaN is what to show where there is
-            odd = np.flatnonzero(values != values)
-            k = int(odd[0]) if odd.size else 0
+        if values.dtype.kind in "fcbSmMV":  # told by the dtype; NaN is shown first
+            k = int(np.argmin(np.isfinite(values))) if values.dtype.kind in "fc" else 0
             raise _no_symbol(values[k], *place(k))
         values = values.tolist()
     kinds = {kind: _kind(kind) for kind in set(map(type, values))}

@@ -60,15 +60,11 @@ class Sequences:
             raise SojournError(f"offsets must run from 0 to the number of codes, {self.n_total}")
         if self.ids.size != len(self):
             raise SojournError(f"there are {len(self)} sequences but {self.ids.size} ids")
-        _check_lengths(self.lengths, self.ids)
+        columns.check_lengths(self.lengths, self.ids)
         if np.any(self.vocabulary[1:] <= self.vocabulary[:-1]):
             raise SojournError("the vocabulary must be sorted, each symbol once")
-        outside = (self.codes < -1) | (self.codes >= self.n_symbols)
-        if outside.any():
-            owner, position = columns.place_of(self.offsets, self.ids)(int(np.argmax(outside)))
-            raise SojournError(
-                f"{owner} has a code outside -1 … {self.n_symbols - 1} at position {position}"
-            )
+        if self.n_total and not -1 <= self.codes.min() <= self.codes.max() < self.n_symbols:
+            raise SojournError(f"codes must lie in -1 … {self.n_symbols - 1}")
 
     @classmethod
     def from_lists(
@@ -92,7 +88,7 @@ class Sequences:
         >>> Sequences.from_lists([[3, 7], [7, None, 3]], ids=["a", "b"]).ids
         array(['a', 'b'], dtype='<U1')
         """
-        if isinstance(lists, str | bytes | dict | set) or not hasattr(lists, "__iter__"):
+        if not columns.is_collection(lists):
             raise SojournError(
                 f"expected a list of sequences, got {type(lists).__name__}; "
                 f"where X is one sequence pass [X]"
@@ -103,7 +99,7 @@ class Sequences:
             if type(row) is not list and type(row) is not tuple:
                 rows[i] = columns.read_row(row, columns.name_of(i, ids))
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        _check_lengths(lengths, ids)
+        columns.check_lengths(lengths, ids)
         if rows and all(isinstance(row, np.ndarray) for row in rows):
             flat: Any = np.concatenate(rows)
         else:
@@ -141,10 +137,8 @@ class Sequences:
                 f"the sequences are empty: found array with 0 feature(s) (shape={X.shape}) while "
                 f"a minimum of 1 is required."
             )
-        lengths = np.full(len(X), X.shape[1], dtype=np.int64)
-        return cls._encode(
-            X.reshape(-1), lengths, columns.read_ids(ids, len(X)), vocabulary, unknown
-        )
+        ids, lengths = columns.read_ids(ids, len(X)), np.full(len(X), X.shape[1], dtype=np.int64)
+        return cls._encode(X.reshape(-1), lengths, ids, vocabulary, unknown)
 
     @classmethod
     def from_stacked(
@@ -168,7 +162,7 @@ class Sequences:
         """
         lengths = columns.read_integers(lengths, "lengths")
         ids = columns.read_ids(ids, len(lengths))
-        _check_lengths(lengths, ids)
+        columns.check_lengths(lengths, ids)
         if getattr(X, "shape", (0,))[1:] == (1,):
             X = (X if isinstance(X, np.ndarray) else np.asarray(X)).reshape(-1)
         return cls._encode(X, lengths, ids, vocabulary, unknown)
@@ -218,7 +212,6 @@ class Sequences:
         """Code a column of symbols; `rows` puts its entries in the order of the sequences."""
         if len(lengths) == 0:
             raise SojournError("there are no sequences; expected at least 1")
-        _check_unknown(unknown)
         if hasattr(column, "__len__") and len(column) != lengths.sum():
             raise SojournError(
                 f"the column holds {len(column)} symbols, but the sequences {lengths.sum()}; pass "
@@ -227,8 +220,7 @@ class Sequences:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         place = in_order = columns.place_of(offsets, ids)
         if rows is not None:
-            at = np.argsort(rows)
-            place = lambda k: in_order(int(at[k]))  # noqa: E731
+            place = lambda k: in_order(int(np.argmax(rows == k)))  # noqa: E731
         values, missing = columns.read_column(column, place, least=0)
         symbols, codes = columns.factorise(values)
         if missing is not None:
@@ -238,8 +230,8 @@ class Sequences:
             codes = codes[rows]
         if symbols.size == 0 and vocabulary is None:
             raise SojournError("every symbol is missing; pass vocabulary= to say what there can be")
-        sequences = cls(codes, offsets, symbols, ids)
-        return sequences if vocabulary is None else sequences.recode(vocabulary, unknown)
+        vocabulary = symbols if vocabulary is None else vocabulary
+        return cls(codes, offsets, symbols, ids).recode(vocabulary, unknown)
 
     def recode(self, vocabulary: Any, unknown: str = "error") -> Sequences:
         """The same sequences as codes into another vocabulary.
@@ -257,34 +249,31 @@ class Sequences:
         >>> seqs.recode(["a", "b", "c"]).codes, seqs.recode(["a"], unknown="missing").codes
         (array([0, 2], dtype=int32), array([ 0, -1], dtype=int32))
         """
-        _check_unknown(unknown)
-        old, (new, _) = (
-            self.vocabulary,
-            columns.read_distinct(vocabulary, "the vocabulary", least=0),
-        )
+        if unknown not in ("error", "missing"):
+            raise SojournError(f"unknown is {unknown!r}; expected 'error' or 'missing'")
+        old, new = self.vocabulary, columns.read_distinct(vocabulary, "the vocabulary", least=0)[0]
         if new.size == 0:
             raise SojournError("the vocabulary is empty; expected at least one symbol")
-        if old.dtype.kind == new.dtype.kind and np.array_equal(old, new):
+        alike = old.dtype.kind == new.dtype.kind
+        if alike and np.array_equal(old, new):
             return self
-        code_of = np.full(old.size + 1, -1, dtype=np.int32)  # the last is for code -1: missing
-        if old.size:
-            if old.dtype.kind != new.dtype.kind:
-                kinds = {"U": "strings", "i": "integers"}
-                raise SojournError(
-                    f"the symbols are {kinds[old.dtype.kind]} (such as {old[0].item()!r}), but the "
-                    f"vocabulary holds {kinds[new.dtype.kind]} (such as {new[0].item()!r})"
-                )
+        code_of = np.full(old.size + 1, -2, dtype=np.int32)
+        code_of[-1] = -1  # where code -1, missing, looks itself up
+        if alike:
             at = np.minimum(np.searchsorted(new, old), new.size - 1)
             code_of[:-1] = np.where(new[at] == old, at, -2)
         codes = code_of[self.codes]
-        if unknown == "error" and np.any(codes == -2):
+        if np.any(codes == -2) and not (alike and unknown == "missing"):
             k = int(np.argmax(codes == -2))
             owner, position = columns.place_of(self.offsets, self.ids)(k)
-            raise SojournError(
-                f"{owner} has symbol {old[self.codes[k]].item()!r} at position {position}, which "
-                f"is not in the vocabulary of {new.size} symbols; pass unknown='missing' to treat "
-                f"it as not seen, or refit"
+            reason = (
+                f"which is not in the vocabulary of {new.size} symbols; pass unknown='missing' to "
+                f"treat it as not seen, or refit"
+                if alike
+                else f"but the vocabulary holds symbols such as {new[0].item()!r}"
             )
+            symbol = old[self.codes[k]].item()
+            raise SojournError(f"{owner} has symbol {symbol!r} at position {position}, {reason}")
         return Sequences(np.maximum(codes, -1), self.offsets, new, self.ids)
 
     @property
@@ -317,8 +306,7 @@ class Sequences:
 
     def __iter__(self) -> Iterator[Symbols]:
         symbol = [*self.vocabulary.tolist(), None]  # code -1 is the last
-        bounds = self.offsets.tolist()
-        for start, stop in pairwise(bounds):
+        for start, stop in pairwise(self.offsets.tolist()):
             yield [symbol[code] for code in self.codes[start:stop].tolist()]
 
     @overload
@@ -329,8 +317,7 @@ class Sequences:
         """The symbols of one sequence, or the `Sequences` that a slice, indices or a mask pick."""
         if isinstance(index, int | np.integer):
             i = range(len(self))[index]
-            symbol = [*self.vocabulary.tolist(), None]
-            return [symbol[code] for code in self.codes[self.offsets[i] : self.offsets[i + 1]]]
+            return next(iter(self[i : i + 1]))
         if isinstance(index, slice) and index.step in (None, 1):
             start, stop, _ = index.indices(len(self))
             bounds = self.offsets[start : max(start, stop) + 1]
@@ -412,22 +399,10 @@ def _frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:
             f"{name} must be a one-dimensional array of {expected}, got {array.dtype} of shape "
             f"{array.shape}"
         )
-    if array.dtype.kind == "i":
-        array = array.astype(np.int32 if name == "codes" else np.int64, copy=False)
+    if name == "codes" and array.dtype != np.int32:
+        array = np.clip(array, -2, 2**31 - 1).astype(np.int32)  # what is outside stays outside
+    if name != "codes" and array.dtype.kind == "i":
+        array = array.astype(np.int64, copy=False)
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
-
-
-def _check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any]) -> None:
-    if np.any(lengths < 1):
-        i = int(np.argmax(lengths < 1))
-        what = "is empty" if lengths[i] == 0 else f"has length {lengths[i]}"
-        raise SojournError(
-            f"{columns.name_of(i, ids)} {what}; every sequence needs at least one symbol: drop it"
-        )
-
-
-def _check_unknown(unknown: str) -> None:
-    if unknown not in ("error", "missing"):
-        raise SojournError(f"unknown is {unknown!r}; expected 'error' or 'missing'")
