@@ -1,0 +1,52 @@
+# Every target sets up what it needs; a second call finds that done and starts at once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
+ARGS ?=
+
+# Where this is set, nothing in the environment would be compiled and every start would be slow.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup demo test check bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup: $(VENV)/.setup ## create the environment in .venv
+
+demo: setup ## run the main job: train, score, print a table, save a figure
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: setup ## run the tests and the examples in the documentation (ARGS="-k name" for some)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## check format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+
+bench: setup ## measure speed and accuracy
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.docs ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+clean: ## remove what the other targets made, but for .venv
+	rm -rf build dist docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The build backend comes first and is not isolated, so that its version is pinned too.
+$(VENV)/.setup: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sojourn needs Python 3.11 or newer: make PYTHON=... $(MAKECMDGOALS)")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) hatchling editables
+	$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.setup
+	$(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@

@@ -1,0 +1,21 @@
+"""Settings of the documentation."""
+
+import sojourn
+
+project = "sojourn"
+author = "The sojourn developers"
+copyright = f"2026, {author}"
+version = release = sojourn.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
+exclude_patterns = ["_build"]
+default_role = "py:obj"
+myst_enable_extensions = ["dollarmath"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say it in words
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sojourn"
+html_show_sourcelink = False
