@@ -1,0 +1,106 @@
+"""Each module imports from the package only what its row in the table allows."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sojourn
+
+PACKAGE = Path(sojourn.__file__).parent
+
+EVERYTHING_ABOVE = ("*",)
+
+# module: (what it may import, what its methods may import when they are called).
+# `errors` is open to all. A module stands below those that it imports, so there are no cycles.
+# A new module needs a row.
+TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "errors": ((), ()),
+    "columns": ((), ()),
+    "sequences": (("columns",), ()),
+    "parallel": ((), ()),
+    "params": ((), ("sequences", "sampling", "messages")),
+    "sampling": (("params", "parallel"), ()),
+    "messages": (("params", "parallel"), ()),
+    "windows": (("params",), ()),
+    "modular": ((), ()),
+    "ranks": (("params", "windows", "modular"), ()),
+    "holdout": (("sequences",), ()),
+    "moments": (("sequences", "params", "windows", "parallel", "holdout"), ()),
+    "population": (("params", "windows", "holdout", "moments"), ()),
+    "operators": (("moments", "parallel"), ()),
+    "filtering": (("operators", "parallel"), ()),
+    "estimators": (EVERYTHING_ABOVE, ()),
+}
+
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+    if path != PACKAGE / "__init__.py"
+)
+
+
+def imported(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Modules of the package that a source imports at once, and within its functions."""
+    at_once: set[str] = set()
+    later: set[str] = set()
+
+    def visit(node: ast.AST, found: set[str]) -> None:
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            return  # never run
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            found = later
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            found.update(name for name in names if name.split(".")[0] == "sojourn")
+        elif isinstance(node, ast.ImportFrom):
+            origin = "sojourn." + (node.module or "") if node.level else node.module or ""
+            if origin.rstrip(".") == "sojourn":  # a module, or a public name of one
+                found.update(sojourn._MODULES.get(alias.name, alias.name) for alias in node.names)
+            elif origin.startswith("sojourn."):
+                found.add(origin.removeprefix("sojourn."))
+        for child in ast.iter_child_nodes(node):
+            visit(child, found)
+
+    visit(tree, at_once)
+    return at_once, later
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_its_row_allows(module):
+    assert module in TABLE, f"give {module} a row in the table of {Path(__file__).name}"
+    may, may_later = TABLE[module]
+    if may == EVERYTHING_ABOVE:
+        rows = list(TABLE)
+        may = tuple(rows[: rows.index(module)])
+    at_once, later = imported(
+        ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    )
+    assert at_once - {"errors"} <= set(may)
+    assert later - {"errors"} <= {*may, *may_later}
+
+
+def test_a_row_allows_only_rows_above_it():
+    rows = list(TABLE)
+    for module, (may, _) in TABLE.items():
+        if may != EVERYTHING_ABOVE:
+            assert set(may) <= set(rows[: rows.index(module)]), module
+
+
+@pytest.mark.parametrize(
+    ("source", "at_once", "later"),
+    [
+        ("import numpy", set(), set()),
+        ("import sojourn", {"sojourn"}, set()),
+        ("from sojourn import Params", {"params"}, set()),
+        ("from sojourn import windows", {"windows"}, set()),
+        ("from sojourn.moments import count", {"moments"}, set()),
+        ("from .moments import count", {"moments"}, set()),
+        ("from . import windows", {"windows"}, set()),
+        ("def f():\n    from sojourn.moments import count", set(), {"moments"}),
+        ("if TYPE_CHECKING:\n    from sojourn.params import Params", set(), set()),
+        ("try:\n    from sojourn.em import fit\nexcept ImportError:\n    pass", {"em"}, set()),
+    ],
+)
+def test_imports_are_seen_wherever_they_stand(source, at_once, later):
+    assert imported(ast.parse(source)) == (at_once, later)

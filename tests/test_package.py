@@ -1,0 +1,84 @@
+"""The package as a whole: its public names, its weight, its habits."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sojourn
+
+PACKAGE = Path(sojourn.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_MODULE = 420  # lines: "about 400"
+
+
+def run(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+    )
+    return done.stdout.strip()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = {"numpy", "scipy", "sklearn", "numba", "matplotlib", "pandas", "polars", "pyarrow"}
+    loaded = run("import sojourn, sys; print(*{name.partition('.')[0] for name in sys.modules})")
+    assert heavy & set(loaded.split()) == set()
+
+
+def test_sequences_need_no_table_package():
+    heavy = {"scipy", "sklearn", "numba", "matplotlib", "pandas", "polars", "pyarrow"}
+    loaded = run(
+        "import sojourn, sys; sojourn.Sequences.from_lists([['a', None]]);"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    assert heavy & set(loaded.split()) == set()
+
+
+@pytest.mark.parametrize("name", sojourn.__all__)
+def test_public_names_resolve_and_say_where_they_live(name):
+    value = getattr(sojourn, name)
+    assert value.__module__ == f"sojourn.{sojourn._MODULES[name]}"
+    assert name in dir(sojourn)
+
+
+def test_public_names_stand_in_all_three_places():
+    source = (PACKAGE / "__init__.py").read_text("utf-8")
+    block = source.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
+    typed = {
+        name: module
+        for module, names in re.findall(r"from sojourn\.(\w+) import \(?([^()\n]+|[^()]+)", block)
+        for name in re.findall(r"\w+", names)
+    }
+    assert typed == sojourn._MODULES
+    assert sorted(sojourn._MODULES) == sorted(sojourn.__all__)
+
+
+@pytest.mark.parametrize("name", sojourn.__all__)
+def test_public_names_have_an_example(name):
+    assert ">>> " in (getattr(sojourn, name).__doc__ or "")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'sojourn' has no attribute 'nothing'"):
+        _ = sojourn.nothing
+
+
+def test_the_version_is_the_one_in_the_citation_and_the_changelog():
+    root = PACKAGE.parents[1]
+    assert f"\nversion: {sojourn.__version__}\n" in (root / "CITATION.cff").read_text("utf-8")
+    assert f"\n## {sojourn.__version__}" in (root / "CHANGELOG.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_a_module_is_short_and_unpickles_nothing(path):
+    source = path.read_text("utf-8")
+    assert source.count("\n") < LONGEST_MODULE
+    # Loading such a file can run any code: models are kept in files that hold data only.
+    assert not re.search(r"\b(import (cloud)?pickle|allow_pickle ?= ?True|joblib\.load)\b", source)
