@@ -1,0 +1,204 @@
+"""What the data say about the hidden path: posterior state probabilities, EM's expected counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sojourn.backward import block_steps, expect_chunk
+from sojourn.messages import LANES, Codes, Floats, Offsets, tables, transitions_in_lanes
+from sojourn.parallel import chunks, each, total
+
+if TYPE_CHECKING:
+    from sojourn.params import Params
+    from sojourn.sequences import Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedCounts:
+    """How often each thing happened, in expectation given the data; these add.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of all sequences; ``-inf`` if one of them is impossible (such a one adds no counts).
+    initial : ndarray, shape (n_states, max_duration)
+        The first state and the steps it has left. Where stays begin with the sequence its rows
+        are durations like those below, and its row sums the counts of the start.
+    transition : ndarray, shape (n_states, n_states)
+        Changes from state to state.
+    duration : ndarray, shape (n_states, max_duration)
+        Durations of the stays entered after the first. One that the end cuts short counts for all
+        the durations it may have had.
+    emission : ndarray, shape (n_states, n_symbols)
+        Symbols seen in each state; missing ones are not.
+
+    Examples
+    --------
+    >>> from sojourn import Params, Sequences
+    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    >>> expected_counts(p, Sequences.from_lists([[0, 0, 1, 0]])).duration
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    log_likelihood: float
+    initial: Floats
+    transition: Floats
+    duration: Floats
+    emission: Floats
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        return ExpectedCounts(
+            self.log_likelihood + other.log_likelihood,
+            self.initial + other.initial,
+            self.transition + other.transition,
+            self.duration + other.duration,
+            self.emission + other.emission,
+        )
+
+    @property
+    def start(self) -> Floats:
+        """How often each state came first."""
+        return self.initial.sum(axis=1)
+
+
+def _chunk_runner(
+    params: Params,
+    codes: Codes,
+    offsets: Offsets,
+    initial: Floats | None,
+    labels: Codes | None,
+    log_probs: Floats,
+    gamma: Floats,
+) -> Callable[[tuple[int, int]], ExpectedCounts]:
+    """The function that a chunk of sequences is given to."""
+    model = tables(params, initial)
+    AT = transitions_in_lanes(np.ascontiguousarray(params.transition.T))
+    known = np.empty(0, dtype=np.int32) if labels is None else labels
+    n_x, n_d = params.duration.shape
+    n_cells = n_x * (model.D.shape[1] + LANES)
+
+    def run(bounds: tuple[int, int]) -> ExpectedCounts:
+        first, last = bounds
+        longest = int(np.diff(offsets[first : last + 1]).max())
+        at_start = np.zeros_like(model.init)
+        transition = np.zeros((n_x, n_x))
+        duration = np.zeros_like(model.D)
+        emission = np.zeros_like(model.B)
+        expect_chunk(
+            *model, AT, codes, known, offsets, first, last, block_steps(n_cells, longest),
+            log_probs, at_start, transition, duration, emission, gamma,
+        )  # fmt: skip
+        return ExpectedCounts(
+            log_likelihood=float(log_probs[first:last].sum()),
+            initial=_times(model.init, at_start)[:, :n_d],
+            transition=_times(params.transition, transition),
+            duration=_times(model.D, duration)[:, :n_d],
+            emission=np.ascontiguousarray(emission[:-1].T),
+        )
+
+    return run
+
+
+def _times(probabilities: Floats, counts: Floats) -> Floats:
+    """Their product; zero where the probability is, however large the other grew."""
+    return np.ascontiguousarray(np.where(probabilities > 0.0, probabilities * counts, 0.0))
+
+
+def expected_counts(
+    params: Params,
+    sequences: Sequences,
+    initial: Floats | None = None,
+    labels: Codes | None = None,
+    n_jobs: int | None = None,
+) -> ExpectedCounts:
+    """Expected starts, transitions, durations and emissions given the data: EM's E-step.
+
+    Parameters
+    ----------
+    params : Params
+        The model.
+    sequences : Sequences
+        Codes below ``params.n_symbols``, or -1 where missing.
+    initial : ndarray, shape (n_states, max_duration), optional
+        Law of the first state and the steps it has left, where stays may begin before a sequence.
+    labels : ndarray of int32, shape (n_total,), optional
+        The state at every step where it is known, -1 where not.
+    n_jobs : int or None
+        Number of threads; the counts are the same to the bit for any of them.
+
+    Examples
+    --------
+    >>> from sojourn import Params, Sequences
+    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    >>> counts = expected_counts(p, Sequences.from_lists([[0, 0, 1], [0, 0, 1, 0]]))
+    >>> counts.duration                  # the first sequence may have ended in a longer stay
+    array([[0. , 1. ],
+           [1.5, 0.5]])
+    """
+    log_probs = np.empty(len(sequences.offsets) - 1)
+    run = _chunk_runner(
+        params, sequences.codes, sequences.offsets, initial, labels, log_probs, np.empty((0, 0))
+    )
+    return total(run, chunks(sequences.offsets), n_jobs)
+
+
+def expected_counts_each(
+    params: Params,
+    sequences: Sequences,
+    initial: Floats | None = None,
+    labels: Codes | None = None,
+    n_jobs: int | None = None,
+) -> list[ExpectedCounts]:
+    """The expected counts of each sequence by itself; arguments as in :func:`expected_counts`.
+
+    Examples
+    --------
+    >>> from sojourn import Params, Sequences
+    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    >>> each_one = expected_counts_each(p, Sequences.from_lists([[0, 0], [0, 0, 1]]))
+    >>> [counts.transition[0].tolist() for counts in each_one]
+    [[0.0, 0.0], [0.0, 1.0]]
+    """
+    n = len(sequences.offsets) - 1
+    run = _chunk_runner(
+        params, sequences.codes, sequences.offsets, initial, labels, np.empty(n), np.empty((0, 0))
+    )
+    return each(run, [(i, i + 1) for i in range(n)], n_jobs)
+
+
+def state_probabilities(
+    params: Params,
+    sequences: Sequences,
+    initial: Floats | None = None,
+    labels: Codes | None = None,
+    n_jobs: int | None = None,
+) -> Floats:
+    """p(state at t | the whole sequence) at every step, all sequences end to end.
+
+    Arguments as in :func:`expected_counts`.
+
+    Returns
+    -------
+    ndarray, shape (n_total, n_states)
+        Rows sum to one; all zeros where the model cannot produce the sequence.
+
+    Examples
+    --------
+    >>> from sojourn import Params, Sequences
+    >>> p = Params([0.5, 0.5], [[0, 1], [1, 0]], [[1], [1]], [[1, 0], [0.5, 0.5]])
+    >>> state_probabilities(p, Sequences.from_lists([[0, 1]]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    gamma = np.empty((len(sequences.codes), params.n_states))
+    log_probs = np.empty(len(sequences.offsets) - 1)
+    run = _chunk_runner(
+        params, sequences.codes, sequences.offsets, initial, labels, log_probs, gamma
+    )
+    each(run, chunks(sequences.offsets), n_jobs)
+    return gamma
