@@ -190,6 +190,8 @@ def test_nullable_integer_columns(column):
         pa.array(["b", None, "a"], type=pa.large_string()),
         pa.array(["b", None, "a"], type=pa.string_view()),
         pa.chunked_array([["b"], [None, "a"]]).dictionary_encode(),
+        # null as an entry of the dictionary, not of the codes
+        pa.chunked_array([pa.DictionaryArray.from_arrays([0, 1, 2], ["b", None, "a"])]),
         np.ma.array(["b", "", "a"], mask=[0, 1, 0]),
     ],
     ids=lambda column: f"{type(column).__module__}.{type(column).__name__}",
@@ -355,8 +357,8 @@ def test_bad_symbols_are_named_with_sequence_and_position(bad, what):
     )
     flat = [5, None, 5, 5, bad]
     assert error(Sequences.from_stacked, flat, [3, 2]) == f"sequence 1 has {what}"
-    # Sequence 'b' has rows 1 and 4 of the table.
-    scrambled, ids = [5, 5, None, 5, bad], ["a", "b", "a", "a", "b"]
+    # Sequence 'b' has rows 1 and 2 of the table.
+    scrambled, ids = [5, 5, bad, 5, None], ["a", "b", "b", "a", "a"]
     assert error(Sequences.from_columns, scrambled, ids) == f"sequence 1 (id 'b') has {what}"
 
 

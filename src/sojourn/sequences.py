@@ -323,8 +323,6 @@ class Sequences:
             bounds = self.offsets[start : max(start, stop) + 1]
             codes = self.codes[bounds[0] : bounds[-1]]
             return Sequences(codes, bounds - bounds[0], self.vocabulary, self.ids[index])
-        if isinstance(index, list) and not index:
-            index = slice(0)  # NumPy would take [] for floats
         picked = np.arange(len(self))[index]
         lengths = self.lengths[picked]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
