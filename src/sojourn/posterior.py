@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sojourn.backward import block_steps, expect_chunk
-from sojourn.messages import LANES, Codes, Floats, Offsets, tables, transitions_in_lanes
+from sojourn.messages import LANES, Codes, Floats, Offsets, in_lanes, shortest_first, tables
 from sojourn.parallel import chunks, each, total
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _chunk_runner(
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
     """The function that a chunk of sequences is given to."""
     model = tables(params, initial)
-    AT = transitions_in_lanes(np.ascontiguousarray(params.transition.T))
+    AT = in_lanes(np.ascontiguousarray(params.transition.T))
     known = np.empty(0, dtype=np.int32) if labels is None else labels
     n_x, n_d = params.duration.shape
     n_cells = n_x * (model.D.shape[1] + LANES)
@@ -95,9 +95,9 @@ def _chunk_runner(
         )  # fmt: skip
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=_times(model.init, at_start)[:, :n_d],
+            initial=shortest_first(_times(model.init, at_start), n_d),
             transition=_times(params.transition, transition),
-            duration=_times(model.D, duration)[:, :n_d],
+            duration=shortest_first(_times(model.D, duration), n_d),
             emission=np.ascontiguousarray(emission[:-1].T),
         )
 
@@ -106,7 +106,7 @@ def _chunk_runner(
 
 def _times(probabilities: Floats, counts: Floats) -> Floats:
     """Their product; zero where the probability is, however large the other grew."""
-    return np.ascontiguousarray(np.where(probabilities > 0.0, probabilities * counts, 0.0))
+    return np.where(probabilities > 0.0, probabilities * counts, 0.0)
 
 
 def expected_counts(

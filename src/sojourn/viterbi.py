@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.messages import KERNEL, LANES, Floats, surprise, tables
+from sojourn.messages import KERNEL, LANES, Floats, shortest_first, surprise, tables
 from sojourn.parallel import chunks, each
 
 if TYPE_CHECKING:
@@ -129,6 +129,11 @@ def _tails(table: Floats) -> Floats:
     return np.ascontiguousarray(np.cumsum(table[:, ::-1], axis=1)[:, ::-1])
 
 
+def _whole_lanes(table: Floats) -> Floats:
+    """The table with zeros after its rows up to a multiple of four."""
+    return np.pad(table, ((0, 0), (0, -table.shape[1] % LANES)))
+
+
 def decode(
     params: Params,
     sequences: Sequences,
@@ -165,9 +170,10 @@ def decode(
     """
     codes, offsets = sequences.codes, sequences.offsets
     model = tables(params, initial)
-    first_stays = model.init[:, : params.max_duration]
+    first_stays = shortest_first(model.init, params.max_duration)
     with np.errstate(divide="ignore"):
-        init, A, D, B = (np.log(table) for table in model)
+        A, B = np.log(model.A), np.log(model.B)
+        init, D = np.log(_whole_lanes(first_stays)), np.log(_whole_lanes(params.duration))
         init_tail, tail = np.log(_tails(first_stays)), np.log(_tails(params.duration))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
