@@ -1,0 +1,171 @@
+"""Which parts of the data are held out to choose ranks and windows by.
+
+A piece (a whole sequence, or a block of a long one) may be held out if a hash of its sequence's id
+is small. Of those pieces the ones with the smallest hashes are kept, up to a bound on their
+symbols; the others are counted after all. So what is held out depends on the ids alone: any
+partition of the data, read in any order, holds out the same pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.sequences import Sequences
+
+# A fifth can choose between a few dozen candidates and leaves the fit nearly all of its data.
+SHARE = 0.2
+# 2^17 symbols tell candidates apart that differ by some 1e-3 nats a symbol; more would cost time.
+MAX_SYMBOLS = 1 << 17
+# Longer than any window in use, short enough that one sequence of 10,000 gives several pieces.
+BLOCK = 512
+
+_PRIME = np.uint64(0x100000001B3)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Stretches of a code array, each a sequence or a part of one.
+
+    Parameters
+    ----------
+    codes : int32 array
+        -1 where a symbol is missing.
+    begins, ends : int64 arrays (n,)
+        Where each piece lies in `codes`.
+    fresh : bool array (n,)
+        Whether the piece starts where its sequence starts.
+    keys : uint64 array (n,)
+        Hashes of the pieces.
+    """
+
+    codes: NDArray[np.int32]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    fresh: NDArray[np.bool_]
+    keys: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def n_total(self) -> int:
+        """Number of symbols in all pieces."""
+        return int((self.ends - self.begins).sum())
+
+    def take(self, index: NDArray[np.int64]) -> Pieces:
+        """Some of the pieces, over the same codes."""
+        at = (self.begins[index], self.ends[index], self.fresh[index], self.keys[index])
+        return Pieces(self.codes, *at)
+
+    def with_pieces(self, more: Pieces) -> Pieces:
+        """These pieces and more of the same code array."""
+        names = ("begins", "ends", "fresh", "keys")
+        joined = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in names)
+        return Pieces(self.codes, *joined)
+
+    def compact(self) -> Pieces:
+        """The same pieces with codes of their own, end to end."""
+        ends = np.cumsum(self.ends - self.begins)
+        parts = [self.codes[b:e] for b, e in zip(self.begins, self.ends, strict=True)]
+        codes = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
+        return Pieces(codes, begins, ends, self.fresh, self.keys)
+
+    def __add__(self, other: Pieces) -> Pieces:
+        n = len(self.codes)
+        return Pieces(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.begins, other.begins + n]),
+            np.concatenate([self.ends, other.ends + n]),
+            np.concatenate([self.fresh, other.fresh]),
+            np.concatenate([self.keys, other.keys]),
+        )
+
+    def bounded(self, max_symbols: int = MAX_SYMBOLS) -> tuple[Pieces, Pieces]:
+        """The pieces with the smallest keys that fit in `max_symbols`, and the rest."""
+        order = np.argsort(self.keys, kind="stable")
+        kept = np.cumsum((self.ends - self.begins)[order]) <= max_symbols
+        return self.take(order[kept]), self.take(order[~kept])
+
+
+def split(
+    sequences: Sequences, share: float = SHARE, block: int | None = BLOCK, shift: int = 0
+) -> tuple[Pieces, Pieces]:
+    """Cut the sequences into pieces for training and pieces that may be held out.
+
+    Parameters
+    ----------
+    sequences : Sequences
+    share : float
+        The part of the data that may be held out; 0 for none.
+    block : int or None
+        Sequences of more than two blocks are cut; None cuts none.
+    shift : int
+        Added to the ids where they just number the sequences, so that several such sets in a row
+        are told apart.
+
+    Returns
+    -------
+    training, eligible : Pieces
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
+    >>> training, eligible = split(seqs)
+    >>> len(training), len(eligible)
+    (816, 184)
+    """
+    hashes = _hashes(sequences.ids, shift)
+    limit = np.uint64(min(int(share * 2**64), 2**64 - 1))
+    begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
+    long = ends - begins > 2 * block if block else np.zeros(len(begins), bool)
+    whole = Pieces(sequences.codes, begins, ends, np.ones(len(begins), bool), hashes)
+    eligible = whole.take(np.flatnonzero((hashes < limit) & ~long))
+    training = whole.take(np.flatnonzero((hashes >= limit) & ~long))
+    for i in np.flatnonzero(long):
+        held, rest = _cut(whole.take(np.array([i])), limit, block or 0)
+        eligible, training = eligible.with_pieces(held), training.with_pieces(rest)
+    return training, eligible
+
+
+def _cut(piece: Pieces, limit: np.uint64, block: int) -> tuple[Pieces, Pieces]:
+    """Blocks of one long sequence that may be held out, and the stretches between them."""
+    begin, end = int(piece.begins[0]), int(piece.ends[0])
+    edges = np.append(np.arange(begin, end - block + 1, block), end)
+    with np.errstate(over="ignore"):
+        keys = _mix(piece.keys[0] + _GOLDEN * np.arange(1, len(edges), dtype=np.uint64))
+    held = keys < limit
+    # Stretches run over neighbouring blocks on the same side, so no window inside one is lost.
+    starts = np.flatnonzero(held | np.append(True, held[:-1]))
+    stops = np.append(starts[1:], len(keys))
+    pieces = Pieces(piece.codes, edges[starts], edges[stops], starts == 0, keys[starts])
+    return pieces.take(np.flatnonzero(held[starts])), pieces.take(np.flatnonzero(~held[starts]))
+
+
+def _hashes(ids: NDArray[np.generic], shift: int) -> NDArray[np.uint64]:
+    """A 64-bit hash of each id: of its number or its characters, whatever the array's type."""
+    n = len(ids)
+    with np.errstate(over="ignore"):
+        if ids.dtype.kind == "U":
+            letters = np.ascontiguousarray(ids).view(np.uint32).reshape(n, -1).astype(np.uint64)
+            h = np.full(n, _GOLDEN)
+            for column in letters.T:
+                h = np.where(column > 0, (h ^ column) * _PRIME, h)  # padding does not count
+        else:
+            numbers = ids.astype(np.int64)
+            if np.array_equal(numbers, np.arange(n)):
+                numbers = numbers + shift
+            h = numbers.astype(np.uint64) * _GOLDEN
+        return _mix(h)
+
+
+def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of splitmix64: every bit of the input moves about half of the output's."""
+    with np.errstate(over="ignore"):
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return h ^ (h >> np.uint64(31))

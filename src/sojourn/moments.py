@@ -1,0 +1,376 @@
+"""Moments: how often windows of symbols occur together. One pass, and they add.
+
+Two sets are counted over a window shape (`windows`): the `Adjacent` one, whose left and right
+windows touch, and the paper's `Gapped` one, with a symbol between them. Axes stand in time order
+and are named so: ``M_LoR`` is indexed by left window, symbol, right window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sojourn.errors import SojournError
+from sojourn.holdout import BLOCK, SHARE, Pieces, split
+from sojourn.parallel import each, n_threads
+from sojourn.sequences import Sequences
+from sojourn.windows import MAX_ENTRIES, check_offsets
+
+# Windows are coded tile by tile, so that even one endless sequence needs little memory.
+TILE = 4096
+BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacent:
+    """Counts of windows that touch: L ends at t-1, R starts at t.
+
+    Parameters
+    ----------
+    offsets : tuple of int
+        The window shape; the left window is its mirror image.
+    H : array (n_L, n_R)
+        L and R at the same t.
+    H_o : array (n_L, n_o, n_R)
+        L, the symbol at t, and R one step later; over the same t as `H`.
+    first : array (n_R,)
+        The first window of each sequence.
+    """
+
+    offsets: tuple[int, ...]
+    H: NDArray[Any]
+    H_o: NDArray[Any]
+    first: NDArray[Any]
+
+    def __add__(self, other: Self) -> Self:
+        return _add(self, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Gapped:
+    """The paper's counts: L ends at t-1, R starts at t+1, the symbol o at t lies between.
+
+    The leading axis is the step: one entry for all t together (Algorithm 2), or one for each t
+    from the start of the sequence (Algorithm 1).
+
+    Parameters
+    ----------
+    offsets : tuple of int
+        The window shape; the left window is its mirror image.
+    M_LoR : array (n_t, n_L, n_o, n_R)
+        L, o and R; its sum over o is the M(L, R) it is divided by.
+    M_LR, M_LR1 : arrays (n_t, n_L, n_R)
+        L with R, and with R one step later, over the same t. Entry t of the leading axis is of the
+        left window that ends at t-2, as in the paper's D̃ for step t.
+    M_oo : array (n_t, n_o, n_o)
+        The symbols at t and t+1.
+    root : array (n_o, n_o, n_R)
+        The first two symbols of each sequence and the window that starts at the third.
+    """
+
+    offsets: tuple[int, ...]
+    M_LoR: NDArray[Any]
+    M_LR: NDArray[Any]
+    M_LR1: NDArray[Any]
+    M_oo: NDArray[Any]
+    root: NDArray[Any]
+
+    def __add__(self, other: Self) -> Self:
+        n_t = max(len(self.M_LoR), len(other.M_LoR))
+        return _add(_padded(self, n_t), _padded(other, n_t))
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Counts over one or several window shapes, and the pieces held out of them.
+
+    Parameters
+    ----------
+    tables : tuple of Adjacent or Gapped
+        One for each window shape, in the order asked for.
+    heldout : Pieces
+        What was not counted, to choose ranks and windows by.
+    n_sequences, n_total : int
+        Number of sequences and of symbols seen, the held-out ones included.
+    """
+
+    tables: tuple[Adjacent | Gapped, ...]
+    heldout: Pieces
+    n_sequences: int
+    n_total: int
+
+    def __add__(self, other: Moments) -> Moments:
+        tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))  # type: ignore[operator]
+        kept, evicted = (self.heldout + other.heldout).bounded()
+        merged = Moments(
+            tables,
+            kept.compact(),
+            self.n_sequences + other.n_sequences,
+            self.n_total + other.n_total,
+        )
+        return merged._counted(evicted) if len(evicted) else merged
+
+    def whole(self) -> Moments:
+        """The same moments with the held-out pieces counted too, and none held out."""
+        none = self.heldout.take(np.empty(0, np.int64)).compact()
+        return Moments(self.tables, none, self.n_sequences, self.n_total)._counted(self.heldout)
+
+    def _counted(self, pieces: Pieces) -> Moments:
+        tables = tuple(t + _count_table(pieces, _like(t), 1) for t in self.tables)  # type: ignore[operator]
+        return Moments(tables, self.heldout, self.n_sequences, self.n_total)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What to count: a window, and whether its halves touch or the paper's symbol lies between."""
+
+    offsets: tuple[int, ...]
+    n_symbols: int
+    gapped: bool = False
+    steps: int = 0  # of a gapped shape: 0 for all t together, else the longest sequence
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows n_o^ℓ."""
+        return int(self.n_symbols ** len(self.offsets))
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of the largest table."""
+        return self.n_windows**2 * self.n_symbols * max(self.steps, 1)
+
+    @property
+    def needs(self) -> int:
+        """Number of symbols a sequence needs to hold both windows once."""
+        return 2 * self.offsets[-1] + (4 if self.gapped else 3)
+
+
+def count(
+    sequences: Sequences,
+    windows: Sequence[Sequence[int]],
+    *,
+    gapped: bool = False,
+    per_step: bool = False,
+    holdout: bool = True,
+    n_jobs: int | None = None,
+    shift: int = 0,
+) -> Moments:
+    """Moments of the sequences over each of the window shapes.
+
+    Sequences shorter than a window are used for what they can give. A window that holds a missing
+    symbol is not counted, nor is anything that would be divided by it.
+
+    Parameters
+    ----------
+    sequences : Sequences
+    windows : sequence of offsets
+    gapped : bool
+        Count the paper's moments in place of the adjacent ones.
+    per_step : bool
+        Keep the paper's moments of each step apart (Algorithm 1).
+    holdout : bool
+        Hold some pieces out.
+    n_jobs : int or None
+        Number of threads; integer counts are the same for any.
+    shift : int
+        Number of sequences counted before these, where ids just number them.
+
+    Returns
+    -------
+    Moments
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_lists([[0, 1, 1, 0, 1]])
+    >>> count(seqs, [(0,)], holdout=False).tables[0].H
+    array([[0, 1],
+           [1, 1]])
+    """
+    steps = int(sequences.lengths.max()) if per_step else 0
+    shapes = [
+        Shape(check_offsets(w), sequences.n_symbols, gapped or per_step, steps) for w in windows
+    ]
+    _check(shapes, sequences)
+    training, eligible = split(
+        sequences, SHARE if holdout else 0.0, None if per_step else BLOCK, shift
+    )
+    kept, evicted = eligible.bounded()
+    training = training.with_pieces(evicted)
+    tables = tuple(_count_table(training, shape, n_jobs) for shape in shapes)
+    return Moments(tables, kept.compact(), len(sequences), sequences.n_total)
+
+
+def _check(shapes: list[Shape], sequences: Sequences) -> None:
+    for shape in shapes:
+        if shape.n_entries > MAX_ENTRIES:
+            raise SojournError(
+                f"windows of {len(shape.offsets)} symbols over {shape.n_symbols} need a table of "
+                f"{shape.n_entries:.3g} entries ({shape.n_entries * 8 / 2**30:.3g} GiB); at most "
+                f"{MAX_ENTRIES} are held: use a shorter window (windows=(0, 1), say), a smaller "
+                f"max_duration or fewer symbols"
+            )
+    needs = min(shape.needs for shape in shapes)
+    longest = int(sequences.lengths.max())
+    if longest < needs:
+        raise SojournError(
+            f"no sequence is long enough: the longest of {len(sequences)} has {longest} symbols, "
+            f"and the windows {[shape.offsets for shape in shapes]} need {needs}; give longer "
+            f"sequences or a smaller max_duration or window"
+        )
+
+
+def _add(a: Any, b: Any) -> Any:
+    """Two sets of counts over the same window shape, table by table."""
+    if a.offsets != b.offsets:
+        raise SojournError(f"moments over windows {a.offsets} and {b.offsets} do not add")
+    names = [f.name for f in fields(a) if f.name != "offsets"]
+    return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
+
+
+def _padded(table: Gapped, n_t: int) -> Gapped:
+    """The same counts with empty steps after them, so that sets of other lengths add."""
+
+    def pad(M: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([M, np.zeros((n_t - len(M), *M.shape[1:]), M.dtype)])
+
+    if len(table.M_LoR) == n_t:
+        return table
+    steps = (pad(M) for M in (table.M_LoR, table.M_LR, table.M_LR1, table.M_oo))
+    return Gapped(table.offsets, *steps, table.root)
+
+
+def _like(table: Adjacent | Gapped) -> Shape:
+    """The shape that a table was counted for."""
+    if isinstance(table, Adjacent):
+        return Shape(table.offsets, table.H_o.shape[1])
+    n_t = len(table.M_LoR)
+    return Shape(table.offsets, table.M_LoR.shape[2], True, n_t if n_t > 1 else 0)
+
+
+def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Adjacent | Gapped:
+    """Counts of the pieces, each thread with tables of its own."""
+    # A thread earns its tables only if there is more to count than to add up.
+    threads = min(n_threads(n_jobs), 1 + pieces.n_total // (4 * shape.n_entries + 1), len(pieces))
+    edges = np.linspace(0, pieces.n_total, max(threads, 1) + 1)[1:-1]
+    cuts = np.searchsorted(np.cumsum(pieces.ends - pieces.begins), edges)
+    parts = np.split(np.arange(len(pieces)), cuts)
+    run = partial(_count_gapped if shape.gapped else _count_adjacent, shape=shape)
+    results = each(lambda index: run(pieces.take(index)), parts, n_jobs)
+    counted = results[0]
+    for more in results[1:]:
+        counted = counted + more
+    return counted
+
+
+def _count_adjacent(pieces: Pieces, shape: Shape) -> Adjacent:
+    n, n_o = shape.n_windows, shape.n_symbols
+    H, H_o, first = (np.zeros(size, np.uint32) for size in (n * n, n * n_o * n, n))
+    window = np.array(shape.offsets, np.int64)
+    args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh, window, n_o)
+    _adjacent_kernel(*args, H, H_o, first)
+    wide = (table.astype(np.int64) for table in (H, H_o, first))
+    tables = (t.reshape(s) for t, s in zip(wide, ((n, n), (n, n_o, n), (n,)), strict=True))
+    return Adjacent(shape.offsets, *tables)
+
+
+def _count_gapped(pieces: Pieces, shape: Shape) -> Gapped:
+    n, n_o, n_t = shape.n_windows, shape.n_symbols, max(shape.steps, 1)
+    sizes = ((n_t, n, n_o, n), (n_t, n, n), (n_t, n, n), (n_t, n_o, n_o), (n_o, n_o, n))
+    flat = [np.zeros(int(np.prod(size)), np.uint32) for size in sizes]
+    window = np.array(shape.offsets, np.int64)
+    args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh, window, n_o, shape.steps > 0)
+    _gapped_kernel(*args, *flat)
+    tables = (t.astype(np.int64).reshape(s) for t, s in zip(flat, sizes, strict=True))
+    return Gapped(shape.offsets, *tables)
+
+
+@njit(cache=True, nogil=True)
+def _window_codes(codes, first, last, window, n_o, out):  # type: ignore[no-untyped-def]
+    """Codes of the windows that start at `first` to `last` - 1."""
+    for s in range(first, last):
+        code = np.uint32(0)
+        for j in range(window.shape[0]):
+            c = codes[s + window[j]]
+            if c < 0:
+                code = BAD
+                break
+            code = np.uint32(code * np.uint32(n_o) + np.uint32(c))
+        out[s - first] = code
+
+
+@njit(cache=True, nogil=True)
+def _adjacent_kernel(codes, begins, ends, fresh, window, n_o, H, H_o, first):  # type: ignore[no-untyped-def]
+    span = window[-1]
+    mirror = (span - window)[::-1].copy()  # a left window, read from its first symbol
+    n_R = np.uint64(first.shape[0])
+    no = np.uint64(n_o)
+    left = np.empty(TILE, np.uint32)
+    right = np.empty(TILE + 1, np.uint32)
+    for i in range(begins.shape[0]):
+        begin, end = begins[i], ends[i]
+        if fresh[i] and end - begin > span:
+            _window_codes(codes, begin, begin + 1, window, n_o, right)
+            if right[0] != BAD:
+                first[right[0]] += np.uint32(1)
+        # L ends at t-1, R at t and at t+1: t from begin + span + 1 to end - span - 2
+        for t0 in range(begin + span + 1, end - span - 1, TILE):
+            t1 = min(t0 + TILE, end - span - 1)
+            _window_codes(codes, t0 - 1 - span, t1 - 1 - span, mirror, n_o, left)
+            _window_codes(codes, t0, t1 + 1, window, n_o, right)
+            for t in range(t1 - t0):
+                L, R, R1, o = left[t], right[t], right[t + 1], codes[t0 + t]
+                if L != BAD and R != BAD and R1 != BAD and o >= 0:
+                    H[np.uint64(L) * n_R + np.uint64(R)] += np.uint32(1)
+                    row = np.uint64(L) * no + np.uint64(o)
+                    H_o[row * n_R + np.uint64(R1)] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def _gapped_kernel(  # type: ignore[no-untyped-def]
+    codes, begins, ends, fresh, window, n_o, per_step, M_LoR, M_LR, M_LR1, M_oo, root
+):
+    span = window[-1]
+    mirror = (span - window)[::-1].copy()
+    no = np.uint64(n_o)
+    n_R = np.uint64(root.shape[0]) // (no * no)
+    left = np.empty(TILE, np.uint32)
+    right = np.empty(TILE + 1, np.uint32)
+    for i in range(begins.shape[0]):
+        begin, end = begins[i], ends[i]
+        if fresh[i] and end - begin > span + 2:
+            _window_codes(codes, begin + 2, begin + 3, window, n_o, right)
+            o1, o2 = codes[begin], codes[begin + 1]
+            if o1 >= 0 and o2 >= 0 and right[0] != BAD:
+                root[(np.uint64(o1) * no + np.uint64(o2)) * n_R + np.uint64(right[0])] += np.uint32(
+                    1
+                )
+        for t in range(begin, end - 1):
+            o, o1 = codes[t], codes[t + 1]
+            if o >= 0 and o1 >= 0:
+                step = np.uint64(t - begin) if per_step else np.uint64(0)
+                M_oo[(step * no + np.uint64(o)) * no + np.uint64(o1)] += np.uint32(1)
+        # L ends at t-1, R starts at t+1 and, for M_LR1, at t+2
+        for t0 in range(begin + span + 1, end - span - 1, TILE):
+            t1 = min(t0 + TILE, end - span - 1)
+            later = min(t1 + 2, end - span)  # the last R that fits may be the one at t1
+            _window_codes(codes, t0 - 1 - span, t1 - 1 - span, mirror, n_o, left)
+            _window_codes(codes, t0 + 1, later, window, n_o, right)
+            for t in range(t1 - t0):
+                L, R, o = left[t], right[t], codes[t0 + t]
+                if L == BAD or R == BAD:
+                    continue
+                step = np.uint64(t0 + t - begin) if per_step else np.uint64(0)
+                row = step * n_R + np.uint64(L)
+                if o >= 0:
+                    M_LoR[(row * no + np.uint64(o)) * n_R + np.uint64(R)] += np.uint32(1)
+                if t0 + t + 2 < later and right[t + 1] != BAD:
+                    if per_step:  # D̃ for step t+1 has this left window
+                        row += n_R
+                    M_LR[row * n_R + np.uint64(R)] += np.uint32(1)
+                    M_LR1[row * n_R + np.uint64(right[t + 1])] += np.uint32(1)

@@ -1,0 +1,130 @@
+"""Exact moments of a known model: what `moments.count` tends to.
+
+Learning from these must give back the model's own probabilities; that identity is the first test
+of every algorithm, and it splits what is wrong with an estimate into bias and noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import SojournError
+from sojourn.holdout import Pieces
+from sojourn.moments import Adjacent, Gapped, Moments
+from sojourn.params import Params
+from sojourn.windows import check_offsets, check_table, step_matrix
+
+Array = NDArray[np.float64]
+
+
+def exact_moments(
+    params: Params,
+    windows: Sequence[Sequence[int]],
+    *,
+    length: int = 100,
+    gapped: bool = False,
+    per_step: bool = False,
+) -> Moments:
+    """Expected counts, for one sequence of a length, of everything that `count` counts.
+
+    Parameters
+    ----------
+    params : Params
+    windows : sequence of offsets
+    length : int
+        Number of symbols of the sequence.
+    gapped, per_step : bool
+        As in `sojourn.moments.count`.
+
+    Returns
+    -------
+    Moments
+        With nothing held out.
+
+    Examples
+    --------
+    >>> p = Params.random(2, 2, 3, rng=0)
+    >>> H = exact_moments(p, [(0, 1)]).tables[0].H
+    >>> H.shape, np.linalg.matrix_rank(H)
+    ((9, 9), np.int64(4))
+    """
+    make = _gapped if gapped or per_step else _adjacent
+    tables = tuple(make(params, check_offsets(w), length, per_step) for w in windows)
+    no = np.empty(0, np.int64)
+    none = Pieces(no.astype(np.int32), no, no, no.astype(bool), no.astype(np.uint64))
+    return Moments(tables, none, 1, length)
+
+
+class _Chain:
+    """The hidden chain over (x, d), and the laws of windows given or with its state."""
+
+    def __init__(self, params: Params, window: tuple[int, ...]) -> None:
+        check_table(params.n_symbols ** len(window), params.n_states * params.max_duration)
+        self.V = step_matrix(params.transition, params.duration).T  # (S, S), rows sum to one
+        self.E = np.tile(params.emission, (params.max_duration, 1))  # (S, n_o)
+        self.law = (params.start[:, None] * params.duration).T.ravel()  # (S,) at t = 1
+        self.window = window
+
+    def right(self) -> Array:
+        """p(R | state at the window's first step), (S, n_R)."""
+        F = self.E
+        for gap in reversed(np.diff(self.window)):
+            F = np.linalg.matrix_power(self.V, gap) @ F
+            F = (self.E[:, :, None] * F[:, None, :]).reshape(len(F), -1)
+        return F
+
+    def left(self, law: Array) -> Array:
+        """p(L, state at the window's last step), (n_L, S), from the law at its first step."""
+        J = (law[:, None] * self.E).T
+        for gap in reversed(np.diff(self.window)):
+            J = J @ np.linalg.matrix_power(self.V, gap)
+            J = (J[:, None, :] * self.E.T).reshape(-1, J.shape[1])
+        return J
+
+    def laws(self, first: int, last: int) -> Array:
+        """p(state) at steps `first` to `last` - 1, counted from 0, (n, S)."""
+        if last <= first:
+            raise SojournError(f"sequences are too short for windows {self.window}")
+        law = self.law @ np.linalg.matrix_power(self.V, first)
+        out = np.empty((last - first, len(law)))
+        for row in out:
+            row[:] = law
+            law = law @ self.V
+        return out
+
+
+def _adjacent(params: Params, window: tuple[int, ...], length: int, _: bool) -> Adjacent:
+    chain = _Chain(params, window)
+    F, span = chain.right(), window[-1]
+    # L's first step for t = span + 1, ..., length - span - 2
+    law = chain.laws(0, length - 2 * span - 2).sum(axis=0)
+    J = chain.left(law) @ chain.V  # p(L, state at t)                        (n_L, S)
+    H_o = np.stack([(J * e) @ chain.V @ F for e in chain.E.T], axis=1)
+    return Adjacent(window, J @ F, H_o, chain.law @ F)
+
+
+def _gapped(params: Params, window: tuple[int, ...], length: int, per_step: bool) -> Gapped:
+    chain = _Chain(params, window)
+    V, E, F, span = chain.V, chain.E, chain.right(), window[-1]
+    n, n_o = F.shape[1], E.shape[1]
+    n_t = length if per_step else 1
+    M_LoR, M_LR, M_LR1 = np.zeros((n_t, n, n_o, n)), np.zeros((n_t, n, n)), np.zeros((n_t, n, n))
+    M_oo = np.zeros((n_t, n_o, n_o))
+    laws = chain.laws(0, length)
+
+    def add(tables: Array, step: int, M: Array) -> None:
+        tables[step if per_step else 0] += M
+
+    for t in range(length - 1):
+        add(M_oo, t, (laws[t][:, None] * E).T @ V @ E)
+    for t in range(span + 1, length - span - 1):
+        J = chain.left(laws[t - 1 - span]) @ V  # p(L, state at t)               (n_L, S)
+        add(M_LoR, t, np.stack([(J * e) @ V @ F for e in E.T], axis=1))
+        if t < length - span - 2:
+            add(M_LR, t + 1, J @ V @ F)
+            add(M_LR1, t + 1, J @ V @ V @ F)
+    root = np.einsum("sa,s,st,tb,tu,ur->abr", E, chain.law, V, E, V, F, optimize=True)
+    return Gapped(window, M_LoR, M_LR, M_LR1, M_oo, root)
