@@ -6,8 +6,8 @@ With beta_t[x, r] = p(o_t+1 ... o_T | x_t = x, r steps remain), scaled so that a
     beta_t[y, 1]     = Σ_x A[y, x] b(x) Σ_r D[x, r] beta_t+1[x, r],      beta_T = 1 / p(o_1 ... o_T)
 
 where b(x) = p(o_t+1 | x). That beta_T does not depend on r is what makes the last stay
-right-censored. What is kept from step to step is eta_t[x, r] = b(x) beta_t[x, r], b being that of
-step t: as it stands it is the next row of beta, but for one column.
+right-censored. A row of beta moves on by one column a step; here it stays where it is, in a buffer
+longer than the row, and the place where it begins moves instead.
 
 The forward pass is kept for a block of steps at a time. Sequences longer than a block keep only the
 alpha at the head of each block, and run each block again before its backward sweep, so memory does
@@ -26,7 +26,6 @@ from sojourn.messages import (
     LANES,
     advance,
     begin,
-    mass,
     multiply,
     new_state,
     rescale,
@@ -44,91 +43,120 @@ _CEILING = 1e270
 
 @njit(**KERNEL)
 def fill_block(  # type: ignore[no-untyped-def]
-    init, A, D, B, alpha, total, work, codes, labels, first, last, scales, entries
+    init, A, D, B, alpha, total, work, codes, labels, first, last, block, scales, entries
 ) -> tuple[float, float]:
-    """Forward over codes[first:last] from alpha 0; step first + j is alpha j + 1, and so on.
+    """Forward over codes[first:last] from alpha, whose sum is total; -1 begins a sequence.
 
-    A total of -1 begins a sequence. Keeps each step's scale and the mass that enters each state.
-    Returns the new total, 0 if the codes are impossible, and the logarithm of the scales.
+    Row 0 of the block keeps alpha as it came, row j + 1 that of step first + j; scales and entries
+    keep the factor of that step and the mass that entered each state. Returns the new total, 0 if
+    the codes are impossible, and the logarithm of the scales.
     """
-    n_x = D.shape[0]
-    flat = alpha.reshape(alpha.shape[0], alpha.shape[1] * alpha.shape[2])
+    flat = alpha.reshape(alpha.size)
     log_scale = 0.0
+    for i in range(flat.size):
+        block[0, i] = flat[i]
     for t in range(first, last):
         j = t - first + 1
         set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
         scale = 1.0
         if total < 0.0:
-            begin(alpha, j, init, work)
+            begin(alpha, init, work)
         else:
             scale = rescale(total)
             if scale != 1.0:
                 log_scale += math.log(scale)
-            advance(alpha, j - 1, j, scale, A, D, work)
-        total = mass(flat, j)
+            advance(alpha, scale, A, D, work)
+        total = 0.0
+        for i in range(flat.size):
+            block[j, i] = flat[i]
+            total += flat[i]
         if total <= 0.0:
             return 0.0, 0.0
         scales[j] = scale
-        for x in range(n_x):
+        for x in range(D.shape[0]):
             entries[j, x] = work[2, x]
     return total, log_scale
 
 
 @njit(**KERNEL)
+def _add_moves(transition, block, j, work) -> None:  # type: ignore[no-untyped-def]
+    """Add the moves from each state that ends at row j to each; work[1] weighs where they go."""
+    for h in range(transition.shape[1]):
+        v0, v1, v2, v3 = work[1, 4 * h], work[1, 4 * h + 1], work[1, 4 * h + 2], work[1, 4 * h + 3]
+        for y in range(transition.shape[0]):
+            a = block[j, y, 0]
+            transition[y, h, 0] += a * v0
+            transition[y, h, 1] += a * v1
+            transition[y, h, 2] += a * v2
+            transition[y, h, 3] += a * v3
+
+
+@njit(**KERNEL)
+def _cut(beta, x, p, R) -> None:  # type: ignore[no-untyped-def]
+    """Keep row x of beta, which begins at p, below the ceiling."""
+    s = 0.0
+    for r in range(R):  # a sum first: a cut is rarely needed
+        s += beta[x, p + r]
+    if s > _CEILING:
+        for r in range(R):
+            beta[x, p + r] = min(beta[x, p + r], _CEILING)
+
+
+@njit(**KERNEL)
 def _sweep_block(  # type: ignore[no-untyped-def]
-    AT, D, B, codes, labels, first, last, begins, alpha, scales, entries, eta, work, moves,
+    AT, D, B, codes, labels, first, last, begins, block, scales, entries, beta, work,
     initial, transition, duration, emission, gamma,
 ):  # fmt: skip
     """Backward over codes[first:last], adding up what is expected to happen there.
 
-    eta stands at ``last`` on entry and at ``first`` on leaving; ``begins`` says that first is the
-    first step of the sequence.
+    beta of step last - 1 stands at the end of its buffer on entry, that of first - 1 on leaving;
+    ``begins`` says that first is the first step of the sequence.
     """
-    n_x, R = D.shape
-    steps = last - first
-    for j in range(steps, 0, -1):
+    n_x = D.shape[0]
+    R = np.uint64(D.shape[1])  # unsigned: the loops need no test for negative indices
+    end = np.uint64(beta.shape[1]) - R
+    p = end
+    for j in range(last - first, 0, -1):
         t = first + j - 1
         set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
         at_start = begins and j == 1
         if at_start:
             for x in range(n_x):
-                for c in range(R):
-                    initial[x, c] += work[0, x] * eta[x, c + 1]
+                for r in range(R):
+                    initial[x, r] += work[0, x] * beta[x, p + r]
         everything = 0.0
         for x in range(n_x):
             k = work[0, x] * scales[j]
             enter = 0.0 if at_start else entries[j, x]
             posterior = 0.0
             ahead = 0.0
-            for c in range(R):
-                beta = eta[x, c + 1]
-                posterior += alpha[j, x, LANES + c] * beta
-                ahead += D[x, c] * beta
-                duration[x, c] += enter * beta
-                eta[x, c] = k * beta
+            for r in range(R):
+                value = beta[x, p + r]
+                posterior += block[j, x, r] * value
+                ahead += D[x, r] * value
+                duration[x, r] += enter * value
+                beta[x, p + r] = k * value
             work[1, x] = min(k * ahead, _CEILING)
             work[2, x] = posterior
             everything += posterior
-            moves[0, x, j - 1] = alpha[j - 1, x, LANES + R - 1]
-            moves[1, x, j - 1] = 0.0 if at_start else work[1, x]
         for x in range(n_x):
             emission[codes[t], x] += work[2, x]
         if gamma.size > 0:
             for x in range(n_x):
                 gamma[t, x] = work[2, x] / everything
-        if scales[j] != 1.0:
+        if scales[j] != 1.0:  # b is at most one: nothing grows at other steps
             for x in range(n_x):
-                for c in range(R):
-                    eta[x, c] = min(eta[x, c], _CEILING)
+                _cut(beta, x, p, R)
+        if not at_start:
+            _add_moves(transition, block, j - 1, work)
         multiply(work, 1, AT, 2)
+        p -= np.uint64(1)
         for x in range(n_x):
-            eta[x, R] = min(work[2, x], _CEILING)
-    for y in range(n_x):
-        for x in range(n_x):
-            expected = 0.0
-            for j in range(steps):
-                expected += moves[0, y, j] * moves[1, x, j]
-            transition[y, x] += expected
+            beta[x, p] = min(work[2, x], _CEILING)
+    for x in range(n_x):
+        for r in range(R):
+            back = R - np.uint64(1) - r  # from the end: the two places may overlap
+            beta[x, end + back] = beta[x, p + back]
 
 
 @njit(**KERNEL)
@@ -144,13 +172,14 @@ def longest_of(offsets, first, last) -> int:  # type: ignore[no-untyped-def]
 def new_room(D, longest, steps):  # type: ignore[no-untyped-def]
     """Room for a block of so many steps and for the heads of as many blocks as are needed.
 
-    Returns alpha, work, scales, entries, heads and the totals of the heads.
+    Returns alpha, work, block, scales, entries, heads and the totals of the heads.
     """
-    n_x = D.shape[0]
-    alpha, work = new_state(D, steps + 1)
+    alpha, work = new_state(D)
     n_blocks = (longest + steps - 1) // steps
-    heads = np.zeros((n_blocks, n_x, alpha.shape[2]))
-    return alpha, work, np.ones(steps + 1), np.zeros((steps + 1, n_x)), heads, np.zeros(n_blocks)
+    block = np.zeros((steps + 1, alpha.size))
+    entries = np.zeros((steps + 1, D.shape[0]))
+    heads = np.zeros((n_blocks, alpha.size))
+    return alpha, work, block, np.ones(steps + 1), entries, heads, np.zeros(n_blocks)
 
 
 @njit(**KERNEL)
@@ -161,17 +190,17 @@ def forward_blocks(  # type: ignore[no-untyped-def]
 
     Returns the last total, 0 if the codes are impossible, and the logarithm of its scales.
     """
-    alpha, work, scales, entries, heads, head_totals = room
+    alpha, work, block, scales, entries, heads, head_totals = room
+    flat = alpha.reshape(alpha.size)
     total, log_scale = -1.0, 0.0
     for k in range((stop - start + steps - 1) // steps):
         lo = start + k * steps
         hi = min(lo + steps, stop)
-        if k > 0:
-            copy(alpha, steps, alpha, 0)
-            copy(alpha, 0, heads, k)
         head_totals[k] = total
+        for i in range(flat.size):
+            heads[k, i] = flat[i]
         total, log = fill_block(
-            init, A, D, B, alpha, total, work, codes, labels, lo, hi, scales, entries
+            init, A, D, B, alpha, total, work, codes, labels, lo, hi, block, scales, entries
         )
         log_scale += log
         if total <= 0.0:
@@ -187,23 +216,16 @@ def again(  # type: ignore[no-untyped-def]
 
     The last block is there already: ask for it first.
     """
-    alpha, work, scales, entries, heads, head_totals = room
+    alpha, work, block, scales, entries, heads, head_totals = room
+    flat = alpha.reshape(alpha.size)
     lo = start + k * steps
     hi = min(lo + steps, stop)
     if hi < stop:
-        copy(heads, k, alpha, 0)
-        fill_block(
-            init, A, D, B, alpha, head_totals[k], work, codes, labels, lo, hi, scales, entries
-        )
+        for i in range(flat.size):
+            flat[i] = heads[k, i]
+        total = head_totals[k]
+        fill_block(init, A, D, B, alpha, total, work, codes, labels, lo, hi, block, scales, entries)
     return lo, hi
-
-
-@njit(**KERNEL)
-def copy(source, i, target, j) -> None:  # type: ignore[no-untyped-def]
-    """Table i of the source becomes table j of the target."""
-    for x in range(source.shape[1]):
-        for c in range(source.shape[2]):
-            target[j, x, c] = source[i, x, c]
 
 
 @njit(**KERNEL)
@@ -217,9 +239,9 @@ def expect_chunk(  # type: ignore[no-untyped-def]
     """
     n_x, R = D.shape
     room = new_room(D, longest_of(offsets, first, last), steps)
-    alpha, work, scales, entries, _, _ = room
-    moves = np.zeros((2, n_x, steps))
-    eta = np.zeros((n_x, R + LANES))
+    _, work, block, scales, entries, _, _ = room
+    kept = block.reshape(steps + 1, n_x, R + LANES)
+    beta = np.zeros((n_x, R + steps))
     for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
         total, log_scale = forward_blocks(init, A, D, B, codes, labels, start, stop, steps, room)
@@ -232,12 +254,12 @@ def expect_chunk(  # type: ignore[no-untyped-def]
             continue
         log_probs[i] = math.log(total) - log_scale
         for x in range(n_x):
-            for c in range(R + 1):
-                eta[x, c] = 1.0 / total
+            for r in range(R):
+                beta[x, steps + r] = 1.0 / total
         for k in range((stop - start - 1) // steps, -1, -1):
             lo, hi = again(init, A, D, B, codes, labels, start, stop, steps, room, k)
             _sweep_block(
-                AT, D, B, codes, labels, lo, hi, k == 0, alpha, scales, entries, eta, work, moves,
+                AT, D, B, codes, labels, lo, hi, k == 0, kept, scales, entries, beta, work,
                 initial, transition, duration, emission, gamma,
             )  # fmt: skip
 

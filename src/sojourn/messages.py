@@ -9,10 +9,9 @@ O(n_x² + n_x n_d). Sums of alpha are what is wanted: p(o_t+1 | o_1 ... o_t) is 
 them. They shrink at every step; whenever one falls below 2^-30 the next step multiplies by a power
 of two, which costs no precision, and no step ever waits for the sum of the one before.
 
-In the kernels the columns of alpha and D run from the longest time to the shortest, the last one
-being the last step of a stay: then a step forward reads one column behind what it writes, a step
-backward one column ahead, and both write whole lanes. For that the rows of D begin with zeros that
-make them a multiple of four, and the rows of alpha with four more, which stand for r > n_d.
+The kernels run r from 0, so r = 0 is the last step of a stay, and keep their tables in lanes of
+four so that the loops over r fill vector registers: rows of D are padded with zeros to a multiple
+of four, and rows of alpha with four more, which stand for r > n_d.
 """
 
 from __future__ import annotations
@@ -51,32 +50,21 @@ _SMALL = 2.0**-30
 class Tables(NamedTuple):
     """A model as the kernels read it; R is n_d, H is n_x / 4, rounded up to whole lanes."""
 
-    init: Floats  # p(x_1 = x, r remain), the longest first                  (n_x, R)
+    init: Floats  # p(x_1 = x, r remain)                                     (n_x, R)
     A: Floats  # transition, a row in lanes                                  (n_x, H, 4)
-    D: Floats  # duration, the longest first                                 (n_x, R)
+    D: Floats  # duration                                                    (n_x, R)
     B: Floats  # emission, a row a symbol; the last row stands for missing   (n_o + 1, n_x)
 
 
-def longest_first(table: Floats) -> Floats:
-    """The table with its columns reversed, and zeros before them up to a multiple of four.
+def whole_lanes(table: Floats) -> Floats:
+    """The table with zeros after its rows, up to a multiple of four.
 
     Examples
     --------
-    >>> longest_first(np.array([[0.2, 0.3, 0.5]]))
-    array([[0. , 0.5, 0.3, 0.2]])
+    >>> whole_lanes(np.array([[0.2, 0.3, 0.5]]))
+    array([[0.2, 0.3, 0.5, 0. ]])
     """
-    return np.pad(table[:, ::-1], ((0, 0), (-table.shape[1] % LANES, 0)))
-
-
-def shortest_first(table: Floats, n_d: int) -> Floats:
-    """What :func:`longest_first` was given.
-
-    Examples
-    --------
-    >>> shortest_first(np.array([[0.0, 0.5, 0.3, 0.2]]), n_d=3)
-    array([[0.2, 0.3, 0.5]])
-    """
-    return np.ascontiguousarray(table[:, : -n_d - 1 : -1])
+    return np.pad(table, ((0, 0), (0, -table.shape[1] % LANES)))
 
 
 def in_lanes(square: Floats) -> Floats:
@@ -87,8 +75,7 @@ def in_lanes(square: Floats) -> Floats:
     >>> in_lanes(np.ones((5, 5))).shape
     (5, 2, 4)
     """
-    rows = np.pad(square, ((0, 0), (0, -len(square) % LANES)))
-    return rows.reshape(len(square), -1, LANES)
+    return whole_lanes(square).reshape(len(square), -1, LANES)
 
 
 def tables(params: Params, initial: Floats | None = None) -> Tables:
@@ -116,22 +103,22 @@ def tables(params: Params, initial: Floats | None = None) -> Tables:
             f"table, {params.duration.shape}: a row a state, a column a number of steps left"
         )
     return Tables(
-        init=longest_first(np.asarray(initial, dtype=np.float64)),
+        init=whole_lanes(np.asarray(initial, dtype=np.float64)),
         A=in_lanes(params.transition),
-        D=longest_first(params.duration),
+        D=whole_lanes(params.duration),
         # Code -1 (missing) indexes the last row: every state explains it equally well.
         B=np.vstack([params.emission.T, np.ones(params.n_states)]),
     )
 
 
 @njit(**KERNEL)
-def new_state(D, rows):  # type: ignore[no-untyped-def]
-    """Room for a forward pass that keeps so many alphas: these, and the scratch of a step.
+def new_state(D: Floats) -> tuple[Floats, Floats]:
+    """Room for one forward pass: alpha and the scratch rows that a step uses.
 
     Rows of the scratch: 0 emission factors b, 1 mass leaving each state, 2 mass entering each.
     """
     n_x, R = D.shape
-    return np.zeros((rows, n_x, R + LANES)), np.zeros((3, n_x + LANES))
+    return np.zeros((n_x, R + LANES)), np.zeros((3, n_x + LANES))
 
 
 @njit(**KERNEL)
@@ -163,35 +150,35 @@ def multiply(work: Floats, source: int, M: Floats, target: int) -> None:
 
 
 @njit(**KERNEL)
-def begin(alpha, j, init, work) -> None:  # type: ignore[no-untyped-def]
-    """The first step: alpha j is init[x, r] b(x)."""
+def begin(alpha: Floats, init: Floats, work: Floats) -> None:
+    """The first step: alpha[x, r] = init[x, r] b(x)."""
     n_x, R = init.shape
     for x in range(n_x):
-        for c in range(R):
-            alpha[j, x, LANES + c] = init[x, c] * work[0, x]
+        for r in range(R):
+            alpha[x, r] = init[x, r] * work[0, x]
 
 
 @njit(**KERNEL)
-def advance(alpha, i, j, scale, A, D, work) -> None:  # type: ignore[no-untyped-def]
-    """One more step, from alpha i to alpha j, times scale; work[2] holds the mass that enters."""
+def advance(alpha: Floats, scale: float, A: Floats, D: Floats, work: Floats) -> None:
+    """One more step, in place, times scale; leaves the mass that enters each state in work[2]."""
     n_x, R = D.shape
     for y in range(n_x):
-        work[1, y] = alpha[i, y, LANES + R - 1] * scale
+        work[1, y] = alpha[y, 0] * scale
     multiply(work, 1, A, 2)
     for x in range(n_x):
         stay = work[0, x] * scale
         enter = work[0, x] * work[2, x]
         work[2, x] = enter
-        for c in range(R):
-            alpha[j, x, LANES + c] = stay * alpha[i, x, LANES - 1 + c] + enter * D[x, c]
+        for r in range(R):  # reads ahead of what it writes, so that it vectorises
+            alpha[x, r] = stay * alpha[x, r + 1] + enter * D[x, r]
 
 
 @njit(**KERNEL)
-def mass(flat, j) -> float:  # type: ignore[no-untyped-def]
-    """The sum of alpha j; flat holds each alpha as one long row."""
+def mass(flat: Floats) -> float:
+    """The sum of alpha, seen as one long row."""
     s = 0.0
-    for k in range(flat.shape[1]):
-        s += flat[j, k]
+    for i in range(flat.size):
+        s += flat[i]
     return s
 
 
@@ -210,35 +197,28 @@ def rescale(total: float) -> float:
 def filter_steps(  # type: ignore[no-untyped-def]
     init, A, D, B, alpha, total, work, codes, first, last, surprise
 ) -> tuple[float, float]:
-    """Advance the filter over codes[first:last].
+    """Advance alpha, whose sum is total, over codes[first:last]; a total of -1 begins a sequence.
 
-    ``alpha`` has room for two; the first, whose sum is total, is where the filter stands, before
-    and after. A total of -1 begins a sequence. Writes -log p(o_t | past) to surprise[t] unless that
-    is empty: infinite from the first impossible symbol on. Returns the new total, and the
-    logarithm of the scales that went into it.
+    Writes -log p(o_t | past) to surprise[t] unless that is empty: infinite from the first
+    impossible symbol on. Returns the new total and the logarithm of the scales it contains.
     """
-    flat = alpha.reshape(2, alpha.shape[1] * alpha.shape[2])
+    flat = alpha.reshape(alpha.size)
     log_scale = 0.0
-    i = 0
     for t in range(first, last):
         set_factors(work, B, codes[t], -1)
         before = 1.0
         if total < 0.0:
-            begin(alpha, 1 - i, init, work)
+            begin(alpha, init, work)
         elif total > 0.0:
             scale = rescale(total)
             if scale != 1.0:
                 log_scale += math.log(scale)
             before = total * scale
-            advance(alpha, i, 1 - i, scale, A, D, work)
-        i = 1 - i
-        total = mass(flat, i) if total != 0.0 else 0.0
+            advance(alpha, scale, A, D, work)
+        total = mass(flat)
         if surprise.size > 0:
             # Rounding may lift a ratio above one; a surprise is not negative.
             surprise[t] = max(0.0, -math.log(total / before)) if total > 0.0 else np.inf
-    if i == 1:
-        for k in range(flat.shape[1]):
-            flat[0, k] = flat[1, k]
     return total, log_scale
 
 
@@ -247,8 +227,7 @@ def _filter_chunk(  # type: ignore[no-untyped-def]
     init, A, D, B, codes, offsets, first, last, surprise, log_probs, finals
 ):
     """The forward pass over some sequences; fills those outputs that are not empty."""
-    alpha, work = new_state(D, 2)
-    end = alpha.shape[2] - 1
+    alpha, work = new_state(D)
     for i in range(first, last):
         total, log_scale = filter_steps(
             init, A, D, B, alpha, -1.0, work, codes, offsets[i], offsets[i + 1], surprise
@@ -259,7 +238,7 @@ def _filter_chunk(  # type: ignore[no-untyped-def]
             share = 1.0 / total if total > 0.0 else 0.0
             for x in range(finals.shape[1]):
                 for r in range(finals.shape[2]):
-                    finals[i, x, r] = alpha[0, x, end - r] * share
+                    finals[i, x, r] = alpha[x, r] * share
 
 
 def _run(

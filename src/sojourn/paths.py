@@ -27,9 +27,9 @@ def _path_chunk(  # type: ignore[no-untyped-def]
     init, A, D, B, codes, labels, offsets, first, last, seeds, steps, states, remaining
 ):
     """Filter forward, then draw the path of each sequence from its end to its start."""
+    n_x, R = D.shape
     room = new_room(D, longest_of(offsets, first, last), steps)
-    alpha = room[0]
-    end = alpha.shape[2] - 1  # the column of the last step of a stay
+    kept = room[2].reshape(steps + 1, n_x, R + LANES)
     for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
         total, _ = forward_blocks(init, A, D, B, codes, labels, start, stop, steps, room)
@@ -38,50 +38,48 @@ def _path_chunk(  # type: ignore[no-untyped-def]
                 states[t] = -1
                 remaining[t] = 0
             continue
-        x, c = -1, -1
+        x, r = -1, -1
         for k in range((stop - start - 1) // steps, -1, -1):
             lo, hi = again(init, A, D, B, codes, labels, start, stop, steps, room, k)
             for t in range(hi - 1, lo - 1, -1):
                 u = uniform(seeds[i], np.uint64(t - start))
                 if t == stop - 1:
-                    x, c = _last_cell(alpha, hi - lo, total * u)
+                    x, r = _last_cell(kept, t - lo + 1, total * u)
                 else:
-                    x, c = _cell_before(alpha, t - lo + 1, A, D, x, c, u)
+                    x, r = _cell_before(kept, t - lo + 1, A, D, x, r, u)
                 states[t] = x
-                remaining[t] = end - c + 1
+                remaining[t] = r + 1
 
 
 @njit(**KERNEL)
-def _last_cell(alpha, j, u) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+def _last_cell(kept, j, u) -> tuple[int, int]:  # type: ignore[no-untyped-def]
     """The cell at which the running sum of alpha j passes u; the last positive one if none does."""
     found = (0, 0)
-    for x in range(alpha.shape[1]):
-        for c in range(alpha.shape[2]):
-            if alpha[j, x, c] > 0.0:
-                found = (x, c)
-                u -= alpha[j, x, c]
+    for x in range(kept.shape[1]):
+        for r in range(kept.shape[2]):
+            if kept[j, x, r] > 0.0:
+                found = (x, r)
+                u -= kept[j, x, r]
                 if u < 0.0:
                     return found
     return found
 
 
 @njit(**KERNEL)
-def _cell_before(alpha, j, A, D, x, c, u) -> tuple[int, int]:  # type: ignore[no-untyped-def]
-    """The cell of alpha j before (x, c): the same stay with a step more, or one that just ended."""
+def _cell_before(kept, j, A, D, x, r, u) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    """The cell of alpha j before (x, r): the same stay with a step more, or one that just ended."""
     n_x = A.shape[0]
-    end = alpha.shape[2] - 1
-    fresh = D[x, c - LANES]
-    everything = alpha[j, x, c - 1]
+    everything = kept[j, x, r + 1]
     for y in range(n_x):
-        everything += alpha[j, y, end] * A[y, x // LANES, x % LANES] * fresh
-    u = u * everything - alpha[j, x, c - 1]
-    found = (x, c - 1)
+        everything += kept[j, y, 0] * A[y, x // LANES, x % LANES] * D[x, r]
+    u = u * everything - kept[j, x, r + 1]
+    found = (x, r + 1)
     if u < 0.0:
         return found
     for y in range(n_x):
-        weight = alpha[j, y, end] * A[y, x // LANES, x % LANES] * fresh
+        weight = kept[j, y, 0] * A[y, x // LANES, x % LANES] * D[x, r]
         if weight > 0.0:
-            found = (y, end)
+            found = (y, 0)
             u -= weight
             if u < 0.0:
                 return found

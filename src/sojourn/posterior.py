@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sojourn.backward import block_steps, expect_chunk
-from sojourn.messages import LANES, Codes, Floats, Offsets, in_lanes, shortest_first, tables
+from sojourn.messages import LANES, Codes, Floats, Offsets, in_lanes, tables
 from sojourn.parallel import chunks, each, total
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _chunk_runner(
         first, last = bounds
         longest = int(np.diff(offsets[first : last + 1]).max())
         at_start = np.zeros_like(model.init)
-        transition = np.zeros((n_x, n_x))
+        transition = np.zeros_like(model.A)
         duration = np.zeros_like(model.D)
         emission = np.zeros_like(model.B)
         expect_chunk(
@@ -95,9 +95,9 @@ def _chunk_runner(
         )  # fmt: skip
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=shortest_first(_times(model.init, at_start), n_d),
-            transition=_times(params.transition, transition),
-            duration=shortest_first(_times(model.D, duration), n_d),
+            initial=_times(model.init, at_start)[:, :n_d].copy(),
+            transition=_times(model.A, transition).reshape(n_x, -1)[:, :n_x].copy(),
+            duration=_times(model.D, duration)[:, :n_d].copy(),
             emission=np.ascontiguousarray(emission[:-1].T),
         )
 

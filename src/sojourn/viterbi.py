@@ -6,10 +6,10 @@ step t with r steps remaining, counting this one:
     M_t[x, r] = log b(x) + max(M_t-1[x, r + 1], E_t[x] + log D[x, r])
     E_t[x]    = max_y M_t-1[y, 1] + log A[y, x]
 
-Beside each score goes the step at which its stay began, so the way back needs, per step and state,
-only the length of the best stay that ends there and the best state before one that begins there.
-The last stay is right-censored: it counts for all the durations it may have had, log P(D >= d).
-Ties go to the stay that began earlier and to the lower state, the last stay's to the shorter.
+Of these only M_t[x, 1], the best score of a stay in x that ends at t, is kept. The way back finds
+again, for each stay of the best path, where it began and what came before: O(n_x n_d) a stay, and
+one number a step and state in place of a table. The last stay is right-censored: it counts for all
+the durations it may have had, log P(D >= d). Among equals the shorter stay and the lower state win.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.messages import KERNEL, LANES, Floats, shortest_first, surprise, tables
+from sojourn.messages import KERNEL, LANES, Floats, surprise, tables
 from sojourn.parallel import chunks, each
 
 if TYPE_CHECKING:
@@ -38,24 +38,43 @@ class Decoded(NamedTuple):
 
 
 @njit(**KERNEL)
-def _enter(best, A, enter, before, row):  # type: ignore[no-untyped-def]
-    """E[x] = max_y best[y, 0] + A[y, x] for all x, and the y, into a row of enter and before."""
+def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
+    """E[x] = max_y best[y, 0] + A[y, x] for all x."""
     for h in range(A.shape[1]):
-        m0, m1, m2, m3 = -np.inf, -np.inf, -np.inf, -np.inf
-        y0, y1, y2, y3 = 0, 0, 0, 0
+        e0, e1, e2, e3 = -np.inf, -np.inf, -np.inf, -np.inf
         for y in range(A.shape[0]):
-            ending = best[y, 0]
-            if ending + A[y, h, 0] > m0:
-                m0, y0 = ending + A[y, h, 0], y
-            if ending + A[y, h, 1] > m1:
-                m1, y1 = ending + A[y, h, 1], y
-            if ending + A[y, h, 2] > m2:
-                m2, y2 = ending + A[y, h, 2], y
-            if ending + A[y, h, 3] > m3:
-                m3, y3 = ending + A[y, h, 3], y
-        enter[4 * h], enter[4 * h + 1], enter[4 * h + 2], enter[4 * h + 3] = m0, m1, m2, m3
-        before[row, 4 * h], before[row, 4 * h + 1] = y0, y1
-        before[row, 4 * h + 2], before[row, 4 * h + 3] = y2, y3
+            ended = best[y, 0]
+            e0 = max(e0, ended + A[y, h, 0])
+            e1 = max(e1, ended + A[y, h, 1])
+            e2 = max(e2, ended + A[y, h, 2])
+            e3 = max(e3, ended + A[y, h, 3])
+        enter[4 * h], enter[4 * h + 1], enter[4 * h + 2], enter[4 * h + 3] = e0, e1, e2, e3
+
+
+@njit(**KERNEL)
+def _stay_before(  # type: ignore[no-untyped-def]
+    ends, A, B, codes, start, t, x, law, first_law
+) -> tuple[float, int, int]:
+    """The best stay in x whose last step is t - 1: its score, length, and the state before it.
+
+    Lengths weigh as ``law`` says, or ``first_law`` for a stay that begins with the sequence.
+    """
+    top, length, source = -np.inf, 0, -1
+    seen = 0.0
+    for d in range(1, min(t, law.shape[1]) + 1):
+        s = t - d
+        seen += B[codes[start + s], x]
+        e, y = 0.0, -1
+        if s > 0:
+            e = -np.inf
+            for z in range(A.shape[0]):
+                score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
+                if score > e:
+                    e, y = score, z
+        score = e + seen + (law[x, d - 1] if s > 0 else first_law[x, d - 1])
+        if score > top:
+            top, length, source = score, d, y
+    return top, length, source
 
 
 @njit(**KERNEL)
@@ -64,74 +83,49 @@ def _viterbi_chunk(  # type: ignore[no-untyped-def]
 ):
     """The best paths of some sequences; all tables are logarithms, the tails log P(D >= d)."""
     n_x, R = D.shape
-    n_d = tail.shape[1]
     longest = 0
     for i in range(first, last):
         longest = max(longest, offsets[i + 1] - offsets[i])
     best = np.full((n_x, R + LANES), -np.inf)
-    since = np.zeros((n_x, R + LANES))  # when the stay began: a double, to share the scores' lanes
-    enter = np.zeros(4 * A.shape[1])
-    entered = np.zeros((n_d, n_x))  # E of the last n_d steps: the last stay begins at one of them
-    stay = np.zeros((longest, n_x), dtype=np.int32)
-    before = np.zeros((longest, 4 * A.shape[1]), dtype=np.int32)
+    enter = np.zeros(LANES * A.shape[1])
+    ends = np.zeros((longest, n_x))
     for i in range(first, last):
         start = offsets[i]
         n = offsets[i + 1] - start
         for x in range(n_x):
-            b = B[codes[start], x]
             for r in range(R):
-                best[x, r] = b + init[x, r]
-                since[x, r] = 0.0
-            stay[0, x] = 1
+                best[x, r] = B[codes[start], x] + init[x, r]
+            ends[0, x] = best[x, 0]
         for t in range(1, n):
-            _enter(best, A, enter, before, t)
-            now = float(t)
+            _enter(best, A, enter)
             for x in range(n_x):
                 b = B[codes[start + t], x]
                 e = enter[x]
-                entered[t % n_d, x] = e
-                for r in range(R):
+                for r in range(R):  # reads ahead of what it writes, so that it vectorises
                     on = best[x, r + 1]
                     fresh = e + D[x, r]
                     best[x, r] = b + (fresh if fresh > on else on)
-                    since[x, r] = now if fresh > on else since[x, r + 1]
-                stay[t, x] = t - int(since[x, 0]) + 1
-        # The last stay is the one place where a duration is not known but bounded.
-        top, state, length = -np.inf, 0, 0
+                ends[t, x] = best[x, 0]
+        top, state, length, source = -np.inf, -1, n, -1
         for x in range(n_x):
-            seen = 0.0
-            for d in range(1, min(n, n_d) + 1):
-                t = n - d
-                seen += B[codes[start + t], x]
-                if t == 0:
-                    score = init_tail[x, d - 1] + seen
-                else:
-                    score = entered[t % n_d, x] + tail[x, d - 1] + seen
-                if score > top:
-                    top, state, length = score, x, d
+            score, d, y = _stay_before(ends, A, B, codes, start, n, x, tail, init_tail)
+            if score > top:
+                top, state, length, source = score, x, d, y
         log_probs[i] = top
-        for t in range(start, start + n):
-            begins[t] = False
-            states[t] = -1
         t = n
-        while t > 0 and top > -np.inf:
+        while t > 0:
             for s in range(t - length, t):
                 states[start + s] = state
+                begins[start + s] = s == t - length
             t -= length
-            begins[start + t] = True
             if t > 0:
-                state = before[t, state]
-                length = stay[t - 1, state]
+                state = source
+                _, length, source = _stay_before(ends, A, B, codes, start, t, state, D, init)
 
 
 def _tails(table: Floats) -> Floats:
     """Sums of each row from every entry to its end: P(D >= d)."""
     return np.ascontiguousarray(np.cumsum(table[:, ::-1], axis=1)[:, ::-1])
-
-
-def _whole_lanes(table: Floats) -> Floats:
-    """The table with zeros after its rows up to a multiple of four."""
-    return np.pad(table, ((0, 0), (0, -table.shape[1] % LANES)))
 
 
 def decode(
@@ -170,10 +164,9 @@ def decode(
     """
     codes, offsets = sequences.codes, sequences.offsets
     model = tables(params, initial)
-    first_stays = shortest_first(model.init, params.max_duration)
+    first_stays = model.init[:, : params.max_duration]
     with np.errstate(divide="ignore"):
-        A, B = np.log(model.A), np.log(model.B)
-        init, D = np.log(_whole_lanes(first_stays)), np.log(_whole_lanes(params.duration))
+        init, A, D, B = (np.log(table) for table in model)
         init_tail, tail = np.log(_tails(first_stays)), np.log(_tails(params.duration))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
