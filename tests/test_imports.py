@@ -34,6 +34,8 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "population": (("params", "windows", "holdout", "moments"), ()),
     "operators": (("moments", "parallel"), ()),
     "filtering": (("operators", "parallel"), ()),
+    "durations": ((), ()),
+    "em": (("sequences", "params", "posterior", "durations"), ()),
     "estimators": (EVERYTHING_ABOVE, ()),
 }
 

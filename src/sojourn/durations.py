@@ -1,0 +1,291 @@
+"""Laws of how long a stay lasts, and the table rows that fit expected counts best.
+
+Every law lives on the durations 1 ... n_d and is normalised there. Given weights w of durations,
+of which N belong to stays that were met at a random step and not at their beginning, a fit
+maximises
+
+    Σ_d w[d] log p(d)  -  N log Σ_d d p(d)
+
+since a stay is met at a random step in proportion to its length: with probability d p(d) / E[D].
+
+To add a law, write the logarithm of its weights as a function of one or two unbounded numbers and
+say between what bounds they lie:
+
+>>> def log_weights(theta, n_d):                               # zeta: p(d) ∝ d^-exp(theta)
+...     return -np.exp(theta[..., :1]) * np.log(np.arange(1, n_d + 1))
+>>> zeta = Law("zeta", log_weights, lambda n_d: [(-5.0, 4.0)])
+>>> zeta.fit(np.array([4.0, 1.0, 0.25])).round(3)
+array([0.772, 0.162, 0.065])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, log_ndtr, logsumexp
+
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+
+# Below this a row has met no data; dividing by it could leave the range of floating point.
+NO_COUNTS = 1e-200
+
+# What a law gives a duration at least, so that a zero in a table always is a structural one.
+_FLOOR = 1e-100
+
+_GRID_CELLS = 576  # a whole box seen at once finds the right hill; the climb does the rest
+
+
+@dataclass(frozen=True)
+class Law:
+    """A family of duration distributions with one or two parameters.
+
+    Parameters
+    ----------
+    name : str
+        What `durations=` calls it.
+    log_weights : callable
+        ``log_weights(theta, n_d)`` for theta of shape (..., k): the logarithm of p(1) ... p(n_d),
+        up to a constant, of shape (..., n_d).
+    box : callable
+        ``box(n_d)``: a lower and an upper bound for each of the k parameters.
+
+    Examples
+    --------
+    >>> LAWS["geometric"].fit(np.array([8.0, 4.0, 2.0, 1.0])).round(3)
+    array([0.533, 0.267, 0.133, 0.067])
+    """
+
+    name: str
+    log_weights: Callable[[Floats, int], Floats]
+    box: Callable[[int], Sequence[tuple[float, float]]]
+
+    def fit(
+        self, weights: Floats, size_biased: float = 0.0, allowed: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """The member of the family that fits the weights of the durations best.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_d,)
+            How often each duration happened; some weight is needed.
+        size_biased : float
+            How much of the weight belongs to stays met at a random step, N above.
+        allowed : ndarray of bool, shape (n_d,), optional
+            Durations that are possible at all.
+
+        Examples
+        --------
+        >>> LAWS["poisson"].fit(np.array([0.0, 5.0, 5.0, 0.0])).round(3)
+        array([0.179, 0.33 , 0.304, 0.187])
+        """
+        n_d = len(weights)
+        possible = np.ones(n_d, dtype=bool) if allowed is None else allowed
+        aim = _Aim(weights, size_biased, np.where(possible, 0.0, -np.inf))
+        grid, values = _grid(self, n_d)
+        theta = grid[int(np.argmax(aim.value(values)))]
+        theta = self._climb(aim, theta, n_d)
+        log_p = self.log_weights(theta, n_d) + aim.mask
+        p = np.where(possible, np.maximum(np.exp(log_p - logsumexp(log_p)), _FLOOR), 0.0)
+        return p / p.sum()
+
+    def _climb(self, aim: _Aim, theta: Floats, n_d: int) -> Floats:
+        """Fisher scoring with damping: never down, and exact Newton for exponential families."""
+        low, high = np.array(self.box(n_d), dtype=np.float64).T
+        log_w = self.log_weights(theta, n_d)
+        value = float(aim.value(log_w))
+        damping = 1e-6
+        for _ in range(200):
+            # Central differences leave an error of about 1e-10 in the slope, 1e-20 in the value.
+            h = 1e-5 * np.eye(len(theta))
+            slopes = (self.log_weights(theta + h, n_d) - self.log_weights(theta - h, n_d)) / 2e-5
+            gradient, information = aim.slope(log_w, slopes)
+            free = ((theta > low) | (gradient > 0.0)) & ((theta < high) | (gradient < 0.0))
+            if not free.any():
+                break
+            gradient, information = gradient[free], information[np.ix_(free, free)]
+            scale = np.diag(np.maximum(information.diagonal(), 1e-12 * (1.0 + aim.total)))
+            better = False
+            while not better and damping < 1e12:
+                move = np.zeros_like(theta)
+                move[free] = np.linalg.solve(information + damping * scale, gradient)
+                trial = np.clip(theta + np.clip(move, -3.0, 3.0), low, high)
+                trial_w = self.log_weights(trial, n_d)
+                trial_value = float(aim.value(trial_w))
+                better = trial_value > value
+                damping *= 0.1 if better else 10.0
+            if not better:
+                break
+            gain, step = trial_value - value, float(np.abs(trial - theta).max())
+            theta, log_w, value = trial, trial_w, trial_value
+            damping = max(damping, 1e-9)
+            if gain <= 1e-15 * (1.0 + abs(value)) and step < 1e-7:
+                break
+        return theta
+
+
+@dataclass(frozen=True, eq=False)
+class _Aim:
+    """What a fit maximises, as a function of unnormalised log-weights."""
+
+    weights: Floats
+    size_biased: float
+    mask: Floats  # 0 where a duration is possible, -inf where not
+
+    @property
+    def total(self) -> float:
+        return float(self.weights.sum())
+
+    def value(self, log_w: Floats) -> Floats:
+        n_d = log_w.shape[-1]
+        masked = log_w + self.mask
+        value = log_w @ self.weights - (self.total - self.size_biased) * logsumexp(masked, axis=-1)
+        if self.size_biased > 0.0:
+            value = value - self.size_biased * logsumexp(masked + np.log(_days(n_d)), axis=-1)
+        return np.asarray(value)
+
+    def slope(self, log_w: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradient and expected information in the parameters of a law."""
+        masked = log_w + self.mask
+        p = np.exp(masked - logsumexp(masked))
+        sized = p * _days(len(p)) / (p @ _days(len(p)))
+        plain = self.total - self.size_biased
+        gradient = slopes @ (self.weights - plain * p - self.size_biased * sized)
+        information = plain * _covariance(p, slopes) + self.size_biased * _covariance(sized, slopes)
+        return gradient, information
+
+
+def _covariance(p: Floats, slopes: Floats) -> Floats:
+    centred = slopes - (slopes @ p)[:, None]
+    return (centred * p) @ centred.T
+
+
+def _days(n_d: int) -> Floats:
+    return np.arange(1.0, n_d + 1.0)
+
+
+@lru_cache(maxsize=64)
+def _grid(law: Law, n_d: int) -> tuple[Floats, Floats]:
+    """Points all over the box of a law, and its log-weights there."""
+    box = law.box(n_d)
+    steps = round(_GRID_CELLS ** (1.0 / len(box))) if len(box) > 1 else 64
+    axes = [np.linspace(low, high, steps) for low, high in box]
+    theta = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=-1)
+    return theta, law.log_weights(theta, n_d)
+
+
+def _geometric(theta: Floats, n_d: int) -> Floats:
+    """p(d) ∝ q^(d-1), theta = log(-log q): a stay goes on with probability q after every step."""
+    return -np.exp(theta[..., :1]) * (_days(n_d) - 1.0)
+
+
+def _poisson(theta: Floats, n_d: int) -> Floats:
+    """D - 1 is Poisson; theta is the logarithm of its mean."""
+    k = _days(n_d) - 1.0
+    return k * theta[..., :1] - gammaln(k + 1.0)
+
+
+def _negative_binomial(theta: Floats, n_d: int) -> Floats:
+    """D - 1 is negative binomial; theta holds the logarithms of its mean and its size r."""
+    k = _days(n_d) - 1.0
+    log_m, log_r = theta[..., :1], theta[..., 1:]
+    log_q = -np.log1p(np.exp(log_r - log_m))  # q = m / (m + r)
+    # Γ(r + k) / Γ(r) as a product: a difference of two large gammaln would be noise for large r.
+    rising = np.log(np.exp(log_r) + k[:-1])
+    rising = np.concatenate([np.zeros_like(log_m), np.cumsum(rising, axis=-1)], axis=-1)
+    return rising - gammaln(k + 1.0) + k * log_q
+
+
+def _lognormal(theta: Floats, n_d: int) -> Floats:
+    """D is a log-normal number rounded to the nearest; theta is its log-median and log(sigma)."""
+    edges = np.log(_days(n_d) + 0.5)
+    upper = (edges - theta[..., :1]) / np.exp(theta[..., 1:])
+    lower = np.concatenate([np.full_like(upper[..., :1], -np.inf), upper[..., :-1]], axis=-1)
+    # Both tails are taken on the side where the normal distribution function is small.
+    flip = lower > 0.0
+    a, b = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
+    log_b = log_ndtr(b)
+    ratio = np.exp(np.minimum(log_ndtr(a) - log_b, -1e-300))
+    return np.asarray(log_b + np.log(np.maximum(-np.expm1(np.log(ratio + 1e-320)), 1e-300)))
+
+
+LAWS = {
+    law.name: law
+    for law in (
+        Law("geometric", _geometric, lambda n_d: [(-23.0, 4.0)]),
+        Law("poisson", _poisson, lambda n_d: [(-18.0, 18.0 + np.log(n_d))]),
+        Law(
+            "negative_binomial",
+            _negative_binomial,
+            lambda n_d: [(-18.0, 18.0 + np.log(n_d)), (-5.0, 12.0)],
+        ),
+        Law("lognormal", _lognormal, lambda n_d: [(-2.0, 3.0 + np.log(n_d)), (-6.0, 2.5)]),
+    )
+}
+
+
+def laws_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...]:
+    """The name of each state's duration law.
+
+    Examples
+    --------
+    >>> laws_of("poisson", 2), laws_of(["free", "geometric"], 2)
+    (('poisson', 'poisson'), ('free', 'geometric'))
+    """
+    names = (durations,) * n_states if isinstance(durations, str) else tuple(durations)
+    if len(names) != n_states:
+        raise SojournError(
+            f"durations holds {len(names)} names for {n_states} states; give one name for all "
+            f"states, or one for each"
+        )
+    for name in names:
+        if name != "free" and name not in LAWS:
+            known = ", ".join(repr(n) for n in ("free", *LAWS))
+            raise SojournError(f"durations is {name!r}; expected one of {known}")
+    return names
+
+
+def fit_free(weights: Floats, size_biased: float = 0.0) -> Floats:
+    """The probabilities that fit the weights of the durations best, with no law between them.
+
+    With N = size_biased of the weight met at a random step, the maximum is at
+    p(d) = w[d] / (C + ρ d), where C = Σ w - N and ρ makes the sum one.
+
+    Examples
+    --------
+    >>> fit_free(np.array([3.0, 1.0]))
+    array([0.75, 0.25])
+    >>> fit_free(np.array([3.0, 1.0]), size_biased=4.0).round(4)       # ∝ w[d] / d
+    array([0.8571, 0.1429])
+    """
+    if size_biased <= 0.0:
+        return weights / weights.sum()
+    d = _days(len(weights))
+    plain = max(float(weights.sum()) - size_biased, 0.0)
+    # Newton climbs to the root from below, since the sum is convex and falls: ρ = N / E[D].
+    rho = size_biased / len(weights)
+    for _ in range(100):
+        p = weights / (plain + rho * d)
+        move = (p.sum() - 1.0) / (p @ (d / (plain + rho * d)))
+        rho += move
+        if move <= 1e-15 * rho:
+            break
+    p = weights / (plain + rho * d)
+    return p / p.sum()
+
+
+def residual(duration: Floats) -> Floats:
+    """p(steps left | state) at a random step of a stay: P(D >= r) / E[D].
+
+    Examples
+    --------
+    >>> residual(np.array([[0.5, 0.0, 0.5]]))
+    array([[0.5 , 0.25, 0.25]])
+    """
+    survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
+    return survivor / survivor.sum(axis=1, keepdims=True)
