@@ -139,8 +139,9 @@ def _sweep_block(  # type: ignore[no-untyped-def]
             work[1, x] = min(k * ahead, _CEILING)
             work[2, x] = posterior
             everything += posterior
+        row = codes[t] if codes[t] >= 0 else emission.shape[0] - 1
         for x in range(n_x):
-            emission[codes[t], x] += work[2, x]
+            emission[row, x] += work[2, x]
         if gamma.size > 0:
             for x in range(n_x):
                 gamma[t, x] = work[2, x] / everything

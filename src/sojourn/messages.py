@@ -124,8 +124,9 @@ def new_state(D: Floats) -> tuple[Floats, Floats]:
 @njit(**KERNEL)
 def set_factors(work: Floats, B: Floats, code: int, label: int) -> None:
     """Put b(x) = p(code | x) into the scratch; a known label rules all other states out."""
+    row = code if code >= 0 else B.shape[0] - 1
     for x in range(B.shape[1]):
-        work[0, x] = B[code, x]
+        work[0, x] = B[row, x]
     if label >= 0:
         for x in range(B.shape[1]):
             if x != label:

@@ -17,6 +17,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.errors import SojournError
+
 # A few milliseconds of kernel time: long beside the cost of handing a chunk to a thread, short
 # enough that a small data set still keeps every core busy.
 SYMBOLS_PER_CHUNK = 1 << 15
@@ -80,7 +82,7 @@ def n_threads(n_jobs: int | None = None) -> int:
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
     if n_jobs < 1:
-        raise ValueError(
+        raise SojournError(
             f"n_jobs is a number of threads of at least 1, or -1 or None for every core, "
             f"not {n_jobs!r}; pass n_jobs=1 to work in this thread only"
         )
@@ -151,7 +153,7 @@ def total(fn: Callable[[P], S], partitions: Iterable[P], n_jobs: int | None = No
     try:
         result = next(results)
     except StopIteration:
-        raise ValueError("there is nothing to add up: no partitions were given") from None
+        raise SojournError("there is nothing to add up: no partitions were given") from None
     for r in results:
         result = result + r
     return result

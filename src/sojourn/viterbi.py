@@ -116,7 +116,7 @@ def _viterbi_chunk(  # type: ignore[no-untyped-def]
         while t > 0:
             for s in range(t - length, t):
                 states[start + s] = state
-                begins[start + s] = s == t - length
+                begins[start + s] = s == t - length and state >= 0
             t -= length
             if t > 0:
                 state = source
