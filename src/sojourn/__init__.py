@@ -8,19 +8,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sojourn.errors import SojournError
+    from sojourn.moments import Moments, count
     from sojourn.params import Params
+    from sojourn.population import exact_moments
+    from sojourn.ranks import exact_rank_report, rank_report
     from sojourn.sequences import Sequences, as_sequences
+    from sojourn.spectral import SpectralHSMM
 
 __version__ = "0.1.0"
 
-__all__ = ["Params", "Sequences", "SojournError", "as_sequences"]
+__all__ = [
+    "Moments",
+    "Params",
+    "Sequences",
+    "SojournError",
+    "SpectralHSMM",
+    "as_sequences",
+    "count",
+    "exact_moments",
+    "exact_rank_report",
+    "rank_report",
+]
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
+    "Moments": "moments",
     "Params": "params",
     "Sequences": "sequences",
     "SojournError": "errors",
+    "SpectralHSMM": "spectral",
     "as_sequences": "sequences",
+    "count": "moments",
+    "exact_moments": "population",
+    "exact_rank_report": "ranks",
+    "rank_report": "ranks",
 }
 
 

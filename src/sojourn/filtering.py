@@ -116,10 +116,7 @@ def _raw(moves, start, codes, begins, ends, out):  # type: ignore[no-untyped-def
         for t in range(begins[i], ends[i]):
             code = codes[t]
             # v · stop after this symbol is what v said of it before; of a missing one, of all
-            if code >= 0:
-                mass = v[k + code]
-            else:
-                mass = v[k:].sum()
+            mass = v[k + code] if code >= 0 else v[k:].sum()
             move = moves[min(t - begins[i], n_t - 1), code if code >= 0 else n_o]
             largest = 0.0
             for j in range(width):

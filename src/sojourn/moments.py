@@ -48,7 +48,7 @@ class Adjacent:
     H_o: NDArray[Any]
     first: NDArray[Any]
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: Any) -> Self:
         return _add(self, other)
 
 
@@ -81,9 +81,19 @@ class Gapped:
     M_oo: NDArray[Any]
     root: NDArray[Any]
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: Any) -> Self:
         n_t = max(len(self.M_LoR), len(other.M_LoR))
-        return _add(_padded(self, n_t), _padded(other, n_t))
+        return _add(self._padded(n_t), other._padded(n_t))
+
+    def _padded(self, n_t: int) -> Gapped:
+        """The same counts with empty steps after them, so that sets of other lengths add."""
+        more = n_t - len(self.M_LoR)
+        steps = (self.M_LoR, self.M_LR, self.M_LR1, self.M_oo)
+        M_LoR, M_LR, M_LR1, M_oo = (
+            np.concatenate([M, np.zeros((more, *M.shape[1:]), M.dtype)]) if more else M
+            for M in steps
+        )
+        return Gapped(self.offsets, M_LoR, M_LR, M_LR1, M_oo, self.root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +116,7 @@ class Moments:
     n_total: int
 
     def __add__(self, other: Moments) -> Moments:
-        tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))  # type: ignore[operator]
+        tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))
         kept, evicted = (self.heldout + other.heldout).bounded()
         merged = Moments(
             tables,
@@ -116,13 +126,13 @@ class Moments:
         )
         return merged._counted(evicted) if len(evicted) else merged
 
-    def whole(self) -> Moments:
-        """The same moments with the held-out pieces counted too, and none held out."""
-        none = self.heldout.take(np.empty(0, np.int64)).compact()
-        return Moments(self.tables, none, self.n_sequences, self.n_total)._counted(self.heldout)
+    def whole(self, table: int) -> Adjacent | Gapped:
+        """One of the tables with the held-out pieces counted too."""
+        counts = self.tables[table]
+        return counts + _count_table(self.heldout, _like(counts), 1) if self.heldout else counts
 
     def _counted(self, pieces: Pieces) -> Moments:
-        tables = tuple(t + _count_table(pieces, _like(t), 1) for t in self.tables)  # type: ignore[operator]
+        tables = tuple(t + _count_table(pieces, _like(t), 1) for t in self.tables)
         return Moments(tables, self.heldout, self.n_sequences, self.n_total)
 
 
@@ -233,18 +243,6 @@ def _add(a: Any, b: Any) -> Any:
     return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
 
 
-def _padded(table: Gapped, n_t: int) -> Gapped:
-    """The same counts with empty steps after them, so that sets of other lengths add."""
-
-    def pad(M: NDArray[Any]) -> NDArray[Any]:
-        return np.concatenate([M, np.zeros((n_t - len(M), *M.shape[1:]), M.dtype)])
-
-    if len(table.M_LoR) == n_t:
-        return table
-    steps = (pad(M) for M in (table.M_LoR, table.M_LR, table.M_LR1, table.M_oo))
-    return Gapped(table.offsets, *steps, table.root)
-
-
 def _like(table: Adjacent | Gapped) -> Shape:
     """The shape that a table was counted for."""
     if isinstance(table, Adjacent):
@@ -269,14 +267,24 @@ def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Adjacent |
 
 
 def _count_adjacent(pieces: Pieces, shape: Shape) -> Adjacent:
-    n, n_o = shape.n_windows, shape.n_symbols
-    H, H_o, first = (np.zeros(size, np.uint32) for size in (n * n, n * n_o * n, n))
+    n, n_o, span = shape.n_windows, shape.n_symbols, shape.offsets[-1]
     window = np.array(shape.offsets, np.int64)
-    args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh, window, n_o)
-    _adjacent_kernel(*args, H, H_o, first)
-    wide = (table.astype(np.int64) for table in (H, H_o, first))
-    tables = (t.reshape(s) for t, s in zip(wide, ((n, n), (n, n_o, n), (n,)), strict=True))
-    return Adjacent(shape.offsets, *tables)
+    where = (pieces.codes, pieces.begins, pieces.ends)
+    first, H_o = np.zeros(n, np.uint32), np.zeros(n * n_o * n, np.uint32)
+    _first_kernel(*where, pieces.fresh, window, n_o, first)
+    if shape.offsets == tuple(range(span + 1)):
+        # Of windows in a row, L, o and R one step later are one run of 2ℓ + 1 symbols, and R is
+        # what follows L in it: a single count gives both tables.
+        _run_kernel(*where, 2 * span + 3, n_o, H_o)
+        runs = H_o.astype(np.int64).reshape(n, n, n_o)
+        return Adjacent(shape.offsets, runs.sum(axis=2), runs.reshape(n, n_o, n), _wide(first, n))
+    H = np.zeros(n * n, np.uint32)
+    _adjacent_kernel(*where, window, n_o, H, H_o)
+    return Adjacent(shape.offsets, _wide(H, n, n), _wide(H_o, n, n_o, n), _wide(first, n))
+
+
+def _wide(counts: NDArray[np.uint32], *shape: int) -> NDArray[np.int64]:
+    return counts.astype(np.int64).reshape(shape)
 
 
 def _count_gapped(pieces: Pieces, shape: Shape) -> Gapped:
@@ -286,8 +294,7 @@ def _count_gapped(pieces: Pieces, shape: Shape) -> Gapped:
     window = np.array(shape.offsets, np.int64)
     args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh, window, n_o, shape.steps > 0)
     _gapped_kernel(*args, *flat)
-    tables = (t.astype(np.int64).reshape(s) for t, s in zip(flat, sizes, strict=True))
-    return Gapped(shape.offsets, *tables)
+    return Gapped(shape.offsets, *(_wide(t, *s) for t, s in zip(flat, sizes, strict=True)))
 
 
 @njit(cache=True, nogil=True)
@@ -295,29 +302,56 @@ def _window_codes(codes, first, last, window, n_o, out):  # type: ignore[no-unty
     """Codes of the windows that start at `first` to `last` - 1."""
     for s in range(first, last):
         code = np.uint32(0)
+        least = np.int32(0)
         for j in range(window.shape[0]):
             c = codes[s + window[j]]
-            if c < 0:
-                code = BAD
-                break
+            least = min(least, c)
             code = np.uint32(code * np.uint32(n_o) + np.uint32(c))
-        out[s - first] = code
+        out[s - first] = code if least >= 0 else BAD
 
 
 @njit(cache=True, nogil=True)
-def _adjacent_kernel(codes, begins, ends, fresh, window, n_o, H, H_o, first):  # type: ignore[no-untyped-def]
+def _first_kernel(codes, begins, ends, fresh, window, n_o, first):  # type: ignore[no-untyped-def]
+    code = np.empty(1, np.uint32)
+    for i in range(begins.shape[0]):
+        if fresh[i] and ends[i] - begins[i] > window[-1]:
+            _window_codes(codes, begins[i], begins[i] + 1, window, n_o, code)
+            if code[0] != BAD:
+                first[code[0]] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def _run_kernel(codes, begins, ends, length, n_o, counts):  # type: ignore[no-untyped-def]
+    """Count the runs of `length` symbols."""
+    no = np.uint32(n_o)
+    top = np.uint32(n_o**length)
+    for i in range(begins.shape[0]):
+        code = np.uint32(0)
+        seen = 0  # symbols since the last missing one
+        for t in range(begins[i], ends[i]):
+            c = codes[t]
+            if c < 0:
+                seen = 0
+                code = np.uint32(0)
+                continue
+            code = np.uint32(code * no + np.uint32(c))
+            seen += 1
+            if seen > length:  # the symbol that leaves the run
+                code = np.uint32(code - np.uint32(codes[t - length]) * top)
+            if seen >= length:
+                counts[code] += np.uint32(1)
+
+
+@njit(cache=True, nogil=True)
+def _adjacent_kernel(codes, begins, ends, window, n_o, H, H_o):  # type: ignore[no-untyped-def]
     span = window[-1]
     mirror = (span - window)[::-1].copy()  # a left window, read from its first symbol
-    n_R = np.uint64(first.shape[0])
     no = np.uint64(n_o)
+    n_R = np.uint64(n_o ** window.shape[0])
     left = np.empty(TILE, np.uint32)
     right = np.empty(TILE + 1, np.uint32)
     for i in range(begins.shape[0]):
         begin, end = begins[i], ends[i]
-        if fresh[i] and end - begin > span:
-            _window_codes(codes, begin, begin + 1, window, n_o, right)
-            if right[0] != BAD:
-                first[right[0]] += np.uint32(1)
         # L ends at t-1, R at t and at t+1: t from begin + span + 1 to end - span - 2
         for t0 in range(begin + span + 1, end - span - 1, TILE):
             t1 = min(t0 + TILE, end - span - 1)
@@ -338,7 +372,7 @@ def _gapped_kernel(  # type: ignore[no-untyped-def]
     span = window[-1]
     mirror = (span - window)[::-1].copy()
     no = np.uint64(n_o)
-    n_R = np.uint64(root.shape[0]) // (no * no)
+    n_R = np.uint64(n_o ** window.shape[0])
     left = np.empty(TILE, np.uint32)
     right = np.empty(TILE + 1, np.uint32)
     for i in range(begins.shape[0]):

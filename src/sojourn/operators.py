@@ -1,8 +1,8 @@
 """Observable operators: moments → SVD → one small matrix a symbol.
 
-All three algorithms end in the same form, ``p(o_1 … o_T) = start · B_{o_1} ⋯ B_{o_T} · stop``, so one
-filter (`filtering`) serves them all. The adjacent form has it by nature; for the paper's two, root
-and tail of Appendix B are folded into a few more coordinates.
+All three algorithms end in the same form, ``p(o_1 … o_T) = start · B_{o_1} ⋯ B_{o_T} · stop``, so
+one filter (`filtering`) serves them all. The adjacent form has it by nature; for the paper's two,
+root and tail of Appendix B are folded into a few more coordinates.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svd as dense_svd
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from sojourn.errors import SojournError
 from sojourn.moments import Adjacent, Gapped
@@ -127,7 +128,8 @@ class PaperSpectrum:
     def cut(self, rank: int) -> Operators:
         """Operators of the leading `rank` directions, root and tail folded in.
 
-        p = root[o_1, o_2] D̃ X̃_{o_3} ⋯ D̃ tail_{o_T}, each mode o contracted with Õ    eq. (mesTensorObserv)
+        p = root[o_1, o_2] D̃ X̃_{o_3} ⋯ D̃ tail_{o_T}, each mode o contracted with Õ: the paper's
+        eq. (mesTensorObserv) between its eqs. (X11) and (X2).
 
         The coordinates are: before the first symbol, after it, the state, the probability so far.
         """
@@ -152,7 +154,9 @@ class PaperSpectrum:
         return Operators(start, B, stop, rest, self.singular_values, k, T)
 
 
-def decompose(table: Adjacent | Gapped, max_rank: int, n_states: int) -> Spectrum | PaperSpectrum:
+def decompose(
+    table: Adjacent | Gapped, max_rank: int, n_states: int, seed: int = 0
+) -> Spectrum | PaperSpectrum:
     """Operators of a table of moments, up to a rank.
 
     Parameters
@@ -164,6 +168,8 @@ def decompose(table: Adjacent | Gapped, max_rank: int, n_states: int) -> Spectru
         Rank of the inverses; n_x · n_d for a model that is not cut.
     n_states : int
         Rank of the paper's projection Õ.
+    seed : int
+        Of the random projections that large tables are decomposed with.
 
     Examples
     --------
@@ -173,16 +179,20 @@ def decompose(table: Adjacent | Gapped, max_rank: int, n_states: int) -> Spectru
     >>> decompose(exact_moments(p, [(0, 1)]).tables[0], 4, 2).cut(4).B.shape
     (1, 3, 4, 4)
     """
-    if isinstance(table, Gapped):
-        return _paper(table, max_rank, n_states)
-    return _adjacent(table, max_rank)
+    # Matrices this small lose by threads, and one thread adds in one order: the same bits always.
+    with threadpool_limits(1, user_api="blas"):
+        if isinstance(table, Gapped):
+            return _paper(table, max_rank, n_states, seed)
+        return _adjacent(table, max_rank, seed)
 
 
-def _adjacent(table: Adjacent, max_rank: int) -> Spectrum:
+def _adjacent(table: Adjacent, max_rank: int, seed: int) -> Spectrum:
     n_L, n_o, n_R = table.H_o.shape
     n = table.H.sum()
     H = table.H / n
-    V, G, s = _inverse(H, max_rank)  # H⁺ = V G                               (n_R, k), (k, n_L)
+    V, G, s = _inverse(
+        H, max_rank, seed
+    )  # H⁺ = V G                               (n_R, k), (k, n_L)
     k = max(1, int((s > ROUNDING * s[0]).sum()))
     W, G = V[:, :k], G[:k]
     H_oW = (table.H_o.reshape(n_L * n_o, n_R) @ W).reshape(n_L, n_o, k) / n
@@ -191,7 +201,7 @@ def _adjacent(table: Adjacent, max_rank: int) -> Spectrum:
     return Spectrum(s, B, start, G @ H.sum(axis=1), H.sum(axis=0) @ W)
 
 
-def _paper(table: Gapped, rank: int, n_states: int) -> PaperSpectrum:
+def _paper(table: Gapped, rank: int, n_states: int, seed: int) -> PaperSpectrum:
     """The paper's tensors.
 
     Algorithm 1 cannot place its windows near the ends of a sequence: there it uses the tensors of
@@ -208,8 +218,8 @@ def _paper(table: Gapped, rank: int, n_states: int) -> PaperSpectrum:
         )
     n_t = max(int(D_steps[-1]), int(X_steps[-1])) + 1
     D_at, X_at, O_at = (_nearest(steps, n_t) for steps in (D_steps, X_steps, O_steps))
-    D_inverse = {t: _inverse(table.M_LR[t], rank) for t in D_steps}
-    X_inverse = {t: _inverse(table.M_LoR[t].sum(axis=1), rank) for t in X_steps}
+    D_inverse = {int(t): _inverse(table.M_LR[t], rank, seed) for t in D_steps}
+    X_inverse = {int(t): _inverse(table.M_LoR[t].sum(axis=1), rank, seed) for t in X_steps}
     # A state before step t stands in the coordinates of D̃'s inverse at t, V_D; between D̃ and X̃
     # in those of X̃'s, V_X. What the bases leave out, the next inverse would cut anyway.
     V_D = [D_inverse[D_at[min(t, n_t - 1)]][0] for t in range(n_t + 1)]
@@ -232,7 +242,7 @@ def _paper(table: Gapped, rank: int, n_states: int) -> PaperSpectrum:
         np.array(tail),
     )
     average = table.M_LR.sum(axis=(0, 1)) / table.M_LR.sum() @ V_D[-1]
-    return PaperSpectrum(X_inverse[X_steps[len(X_steps) // 2]][2], tensors, average)
+    return PaperSpectrum(X_inverse[X_at[n_t // 2]][2], tensors, average)
 
 
 def _nearest(steps: NDArray[np.int64], n_t: int) -> list[int]:
@@ -240,7 +250,7 @@ def _nearest(steps: NDArray[np.int64], n_t: int) -> list[int]:
     return [int(steps[np.argmin(np.abs(steps - t))]) for t in range(n_t)]
 
 
-def _inverse(M: Array, rank: int) -> tuple[Array, Array, Array]:
+def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
     """An inverse V G of the rank-k part of a table of counts, and its singular values.
 
     The SVD is of diag(a) M diag(b) with a and b the inverse roots of the row and column sums: its
@@ -258,7 +268,7 @@ def _inverse(M: Array, rank: int) -> tuple[Array, Array, Array]:
     if min(M.shape) <= DENSE or rank > min(M.shape) // 4:
         U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
     else:
-        U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=0)
+        U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
     U, s, V = U[:, :rank], s[:rank], Vt[:rank].T
     inverse = np.divide(1.0, s, out=np.zeros_like(s), where=s > ROUNDING * s[0])
     return b[:, None] * V, (U * inverse).T * a, s

@@ -26,6 +26,9 @@ Product = Callable[[Matrix, Matrix], Matrix]
 
 # 1 GiB of float64: beyond it a table is more likely a mistake than a wish.
 MAX_ENTRIES = 2**27
+# Windows that are only tried have smaller tables, decomposed in hundredths of a second.
+MAX_CANDIDATE_ENTRIES = 2**23
+MAX_CANDIDATE_LENGTH = 8
 
 
 def window_length(n_states: int, max_duration: int, n_symbols: int | None = None) -> int:
@@ -154,6 +157,27 @@ def choose_offsets(
     raise SojournError(
         f"windows is {windows!r}; it is 'theorem', 'contiguous' or a tuple of offsets"
     )
+
+
+def candidate_offsets(
+    n_states: int, max_duration: int, n_symbols: int
+) -> tuple[tuple[int, ...], ...]:
+    """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's.
+
+    Examples
+    --------
+    >>> candidate_offsets(4, 6, 5)
+    ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 2, 5))
+    """
+    fitting = [
+        contiguous_offsets(length)
+        for length in range(1, MAX_CANDIDATE_LENGTH + 1)
+        if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
+    ]
+    theorem = theorem_offsets(n_states, max_duration, n_symbols)
+    if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
+        return tuple(fitting)
+    return (*fitting, theorem)
 
 
 def step_matrix(transition: Matrix, duration: Matrix) -> Matrix:
