@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sojourn import Sequences, SojournError, as_sequences
 
 MISSING = "a missing symbol is None in lists, null in tables and a masked entry in arrays"
+NEGATIVE = f"expected integers of 0 and more. Negative values in data are not symbols; {MISSING}"
 
 strings = st.text(st.characters(exclude_characters="\0"), max_size=4)
 integers = st.integers(0, 20) | st.integers(0, 2**63 - 1)
@@ -289,7 +290,10 @@ def test_unknown_symbols_are_named():
         ([], "the vocabulary is empty; expected at least one symbol"),
         ([1, 2, 1], "the vocabulary has 1 at position 2 and 0; expected each value once"),
         ([1, None], "the vocabulary has no value at position 1; none may be missing there"),
-        ([-1], f"the vocabulary has -1 at position 0; expected integers of 0 and more: {MISSING}"),
+        (
+            [-1],
+            f"the vocabulary has -1 at position 0; {NEGATIVE}",
+        ),
         (
             [1, "a"],
             "the vocabulary has the string 'a' at position 1, but the vocabulary has the integer 1 "
@@ -322,8 +326,14 @@ FLOATS = (
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        (-1, f"-1 at position 1; expected integers of 0 and more: {MISSING}"),
-        (-7, f"-7 at position 1; expected integers of 0 and more: {MISSING}"),
+        (
+            -1,
+            f"-1 at position 1; {NEGATIVE}",
+        ),
+        (
+            -7,
+            f"-7 at position 1; {NEGATIVE}",
+        ),
         (1.0, f"1.0 (float) at position 1; {FLOATS}"),
         (float("nan"), f"NaN (float) at position 1; {FLOATS}"),
         (np.float32("inf"), f"inf (float) at position 1; {FLOATS}"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.errors import SojournError
 from sojourn.filtering import Filter, make_filter, run_filter
 from sojourn.holdout import Pieces
 from sojourn.moments import Adjacent, Gapped, Moments
@@ -104,14 +105,20 @@ def choose(
 ) -> Choice:
     """Choose window, rank and ε; see `learn`."""
     n_o = _n_symbols(moments.tables[0])
-    if moments.heldout.n_total == 0:
-        # Nothing to compare by: the first window, one direction a state, and the middle ε.
-        usable = [i for i, table in enumerate(moments.tables) if _counted(table)]
+    counted = [i for i, table in enumerate(moments.tables) if _counted(table)]
+    if not counted or moments.heldout.n_total == 0:
+        # Nothing to compare, or to compare by: the first window that occurs, one direction a state.
+        tables = range(len(moments.tables))
+        usable = counted or [i for i in tables if _counted(moments.whole(i))]
+        if not usable:
+            raise SojournError(
+                f"no sequence holds two windows of {[t.offsets for t in moments.tables]} without a "
+                f"missing symbol; give longer sequences or shorter windows"
+            )
         return Choice(usable[0], rank or min(n_states, max_rank), EPSILONS[0] / n_o, ())
     trials: list[tuple[Trial, int, Operators]] = []
-    for i, table in enumerate(moments.tables):
-        if not _counted(table):
-            continue
+    for i in counted:
+        table = moments.tables[i]
         spectrum = decompose(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
         found = _search(spectrum, table, rank, moments.heldout, n_jobs)
         trials += [(trial, i, operators) for trial, operators in found]

@@ -117,7 +117,7 @@ def split(
     >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
     >>> training, eligible = split(seqs)
     >>> len(training), len(eligible)
-    (816, 184)
+    (804, 196)
     """
     hashes = _hashes(sequences.ids, shift)
     limit = np.uint64(min(int(share * 2**64), 2**64 - 1))

@@ -278,6 +278,7 @@ class SpectralHSMM(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
+        tags.input_tags.positive_only = True
         tags.input_tags.string = True
         return tags
 
