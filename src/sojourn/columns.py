@@ -83,7 +83,8 @@ def read_column(
         owner, position = place(k)
         raise SojournError(
             f"{owner} has {values[k]} at position {position}; "
-            f"expected integers of {least} and more. Negative values in data are not symbols; {MISSING}"
+            f"expected integers of {least} and more. Negative values in data are not symbols; "
+            f"{MISSING}"
         )
     return values, missing
 

@@ -229,8 +229,8 @@ def _check(shapes: list[Shape], sequences: Sequences) -> None:
     longest = int(sequences.lengths.max())
     if longest < needs:
         raise SojournError(
-            f"no sequence is long enough: the longest of {len(sequences)} has {longest} symbols (an "
-            f"array's n_features = {longest}), and windows {[s.offsets for s in shapes]} need "
+            f"no sequence is long enough: the longest of {len(sequences)} has {longest} symbols "
+            f"(an array's n_features = {longest}), and windows {[s.offsets for s in shapes]} need "
             f"{needs}; give longer sequences or a smaller max_duration or window"
         )
 
