@@ -19,19 +19,24 @@ from sojourn.parallel import chunks, each
 
 Array = NDArray[np.float64]
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order; NaN and infinity keep their meaning
+LANES = 4  # numbers to a vector, and rows that a step takes at once
 
 
 @dataclass(frozen=True, eq=False)
 class Filter:
     """Operators laid out for the kernels.
 
+    A state is stored with what it says of the next symbol: k coordinates v, then n_o probabilities
+    q_o = v B_o stop. Both parts are filled up with zeros so that vectors are used whole.
+
     Parameters
     ----------
-    moves : array (n_t, n_o + 1, k, k + n_o)
+    moves : array (n_t, n_o + 1, k, width)
         For each symbol, and last for a missing one, B_o beside B_o Q, where column u of Q is
         B_u · stop: one product gives the next state and the next symbol's probabilities.
-    start, rest : arrays (k + n_o,)
-        The two special states, each with its next symbol's probabilities.
+    start, rest : arrays (width,)
+        The two special states.
+    n_symbols : int
     epsilon : float
         Least probability of a symbol before they are made to sum to one.
     """
@@ -39,99 +44,133 @@ class Filter:
     moves: Array
     start: Array
     rest: Array
+    n_symbols: int
     epsilon: float
+
+    @property
+    def probabilities(self) -> slice:
+        """Where a stored state has the next symbol's probabilities."""
+        k = self.moves.shape[2]
+        return slice(k, k + self.n_symbols)
 
 
 def make_filter(operators: Operators, epsilon: float) -> Filter:
-    """Lay the operators out for scoring."""
-    B, stop = operators.B, operators.stop
-    n_t, n_o, k, _ = B.shape
+    """Lay the operators out for scoring.
+
+    Examples
+    --------
+    >>> B = np.full((1, 2, 1, 1), 0.5)  # two symbols, equally likely always
+    >>> one = np.ones(1)
+    >>> make_filter(Operators(one, B, one, one, one, 1), 1e-6).start
+    array([1. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. ])
+    """
+    n_t, n_o, rank, _ = operators.B.shape
+    k = _filled(rank)
+    B = np.zeros((n_t, n_o, k, k))
+    B[:, :, :rank, :rank] = operators.B
+    start, stop, rest = (
+        np.pad(v, (0, k - rank)) for v in (operators.start, operators.stop, operators.rest)
+    )
     Q = np.einsum("toij,j->tio", B, stop)  # what each state says of the next symbol
     after = Q[np.minimum(np.arange(n_t) + 1, n_t - 1)]  # a move of step t ends before step t + 1
-    moves = np.empty((n_t, n_o + 1, k, k + n_o))
+    moves = np.zeros((n_t, n_o + 1, k, k + _filled(n_o)))
     moves[:, :n_o, :, :k] = B
-    moves[:, :n_o, :, k:] = np.einsum("toij,tju->toiu", B, after, optimize=True)
+    moves[:, :n_o, :, k : k + n_o] = np.einsum("toij,tju->toiu", B, after, optimize=True)
     moves[:, n_o] = moves[:, :n_o].sum(axis=1)
-    scale = operators.start @ stop
-    v = operators.start / scale if scale > 0 else operators.rest
-    start = np.concatenate([v, v @ Q[0]])
-    rest = np.concatenate([operators.rest, operators.rest @ Q[-1]])
-    return Filter(np.ascontiguousarray(moves), start, rest, epsilon)
+    scale = start @ stop
+    first = start / scale if scale > 0 else rest
+    pad = np.zeros(_filled(n_o) - n_o)
+    return Filter(
+        moves,
+        np.concatenate([first, first @ Q[0], pad]),
+        np.concatenate([rest, rest @ Q[-1], pad]),
+        n_o,
+        epsilon,
+    )
+
+
+def _filled(n: int) -> int:
+    return -(-n // LANES) * LANES
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def filter_step(v, out, move, rest, n_o, code, epsilon):  # type: ignore[no-untyped-def]
-    """One step: `out` from `v` and a symbol, and the probability the symbol had."""
-    k = v.shape[0] - n_o
+def filter_step(state, at, to, moves, move, rest, k, n_o, code, epsilon):  # type: ignore[no-untyped-def]
+    """One step of the state at `at`, stored at `to`; the probability that the symbol had.
+
+    `state` and `moves` are flat, and places in them unsigned: so the loops below run in vectors.
+    """
+    width = np.uint64(rest.shape[0])
+    rows = np.uint64(k)
     p = 1.0
     scale = 1.0
     if code >= 0:
         total = 0.0
-        for u in range(n_o):
-            total += max(v[k + u], epsilon)
-        q = v[k + code]
+        for u in range(np.uint64(n_o)):
+            total += max(state[at + rows + u], epsilon)
+        q = state[at + rows + np.uint64(code)]
         p = max(q, epsilon) / total
         if not q >= epsilon:  # NaN too
-            out[:] = rest
+            for j in range(width):
+                state[to + j] = rest[j]
             return p
         scale = 1.0 / q
-    width = v.shape[0]
     for j in range(width):
-        out[j] = 0.0
-    for i in range(k):
-        x = v[i] * scale
+        state[to + j] = 0.0
+    for i in range(np.uint64(0), rows, np.uint64(4)):
+        a = state[at + i] * scale
+        b = state[at + i + np.uint64(1)] * scale
+        c = state[at + i + np.uint64(2)] * scale
+        d = state[at + i + np.uint64(3)] * scale
+        m0 = move + i * width
+        m1, m2, m3 = m0 + width, m0 + np.uint64(2) * width, m0 + np.uint64(3) * width
         for j in range(width):
-            out[j] += x * move[i, j]
+            low = a * moves[m0 + j] + b * moves[m1 + j]
+            state[to + j] += low + c * moves[m2 + j] + d * moves[m3 + j]
     return p
 
 
 @njit(cache=True, nogil=True)
-def _normalised(moves, start, rest, epsilon, codes, begins, ends, fresh, surprise, states):  # type: ignore[no-untyped-def]
-    n_t, n_o = moves.shape[0], moves.shape[1] - 1
+def _normalised(  # type: ignore[no-untyped-def]
+    moves, n_t, start, rest, k, n_o, epsilon, codes, begins, ends, fresh, surprise, states
+):
     width = start.shape[0]
-    v, w = np.empty(width), np.empty(width)
+    state = np.empty(2 * width)
+    size = np.uint64(k * width)
     for i in range(begins.shape[0]):
-        v[:] = start if fresh[i] else rest
+        at, to = np.uint64(0), np.uint64(width)
+        state[:width] = start if fresh[i] else rest
         for t in range(begins[i], ends[i]):
             code = codes[t]
             step = min(t - begins[i], n_t - 1) if fresh[i] else n_t - 1
-            move = moves[step, code if code >= 0 else n_o]
-            p = filter_step(v, w, move, rest, n_o, code, epsilon)
+            move = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * size
+            p = filter_step(state, at, to, moves, move, rest, k, n_o, code, epsilon)
             surprise[t] = -np.log(p)
-            v, w = w, v
-        states[i] = v
+            at, to = to, at
+        for j in range(width):
+            states[i, j] = state[at + np.uint64(j)]
 
 
 @njit(cache=True, nogil=True)
-def _raw(moves, start, codes, begins, ends, out):  # type: ignore[no-untyped-def]
+def _raw(moves, start, n_o, codes, begins, ends, out):  # type: ignore[no-untyped-def]
     """Log of the signed product, minus infinity where it is not positive."""
-    n_t, n_o = moves.shape[0], moves.shape[1] - 1
-    k = moves.shape[2]
-    width = k + n_o
+    n_t, _, k, width = moves.shape
     v, w = np.empty(width), np.empty(width)
     for i in range(begins.shape[0]):
         v[:] = start
-        log_scale = 0.0
-        mass = 1.0
+        log_scale, mass = 0.0, 1.0
         for t in range(begins[i], ends[i]):
             code = codes[t]
             # v · stop after this symbol is what v said of it before; of a missing one, of all
-            mass = v[k + code] if code >= 0 else v[k:].sum()
+            mass = v[k + code] if code >= 0 else v[k : k + n_o].sum()
             move = moves[min(t - begins[i], n_t - 1), code if code >= 0 else n_o]
-            largest = 0.0
-            for j in range(width):
-                w[j] = 0.0
+            w[:] = 0.0
             for a in range(k):
                 for j in range(width):
                     w[j] += v[a] * move[a, j]
-            for j in range(k):
-                largest = max(largest, abs(w[j]))
-            if t == ends[i] - 1:
-                break
-            if largest > 0:
+            largest = np.abs(w[:k]).max()
+            if largest > 0 and t < ends[i] - 1:
                 log_scale += np.log(largest)
-                for j in range(width):
-                    w[j] /= largest
+                w /= largest
             v, w = w, v
         out[i] = log_scale + np.log(mass) if mass > 0 else -np.inf
 
@@ -150,18 +189,20 @@ def run_filter(
     -------
     surprise : array, of the length of `codes`
         -log p(o_t | o_<t); 0 at a missing symbol and outside of the pieces.
-    states : array (n, k + n_o)
-        The normalised state, and q of the next symbol before it is cut at ε.
+    states : array (n, width)
+        The state after each piece, as `Filter` stores it; q is not cut at ε yet.
     """
     surprise = np.zeros(len(codes))
     states = np.empty((len(begins), len(model.start)))
     if fresh is None:
         fresh = np.ones(len(begins), bool)
     sizes = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
+    n_t, _, k, _ = model.moves.shape
+    flat = model.moves.reshape(-1)
 
     def run(bounds: tuple[int, int]) -> None:
         s = slice(*bounds)
-        args = (model.moves, model.start, model.rest, model.epsilon, codes)
+        args = (flat, n_t, model.start, model.rest, k, model.n_symbols, model.epsilon, codes)
         _normalised(*args, begins[s], ends[s], fresh[s], surprise, states[s])
 
     each(run, chunks(sizes), n_jobs)
@@ -179,7 +220,15 @@ def raw_log_prob(
 
     def run(bounds: tuple[int, int]) -> None:
         s = slice(*bounds)
-        _raw(model.moves, model.start, codes, offsets[:-1][s], offsets[1:][s], out[s])
+        _raw(
+            model.moves,
+            model.start,
+            model.n_symbols,
+            codes,
+            offsets[:-1][s],
+            offsets[1:][s],
+            out[s],
+        )
 
     each(run, chunks(offsets), n_jobs)
     return out
@@ -187,8 +236,8 @@ def raw_log_prob(
 
 def next_symbol(model: Filter, states: Array, horizon: int = 1) -> Array:
     """Distribution of the symbol `horizon` steps after each state, (n, n_o)."""
-    n_o = model.moves.shape[1] - 1
+    k = model.moves.shape[2]
     for _ in range(horizon - 1):
-        states = states[:, :-n_o] @ model.moves[-1, n_o]
-    q = np.maximum(states[:, -n_o:], model.epsilon)
+        states = states[:, :k] @ model.moves[-1, -1]
+    q = np.maximum(states[:, model.probabilities], model.epsilon)
     return q / q.sum(axis=1, keepdims=True)
