@@ -367,12 +367,14 @@ def test_very_unlikely_symbols_do_not_underflow():
     np.testing.assert_allclose(state_probabilities(p, X).sum(1), 1.0, rtol=EXACT)
 
 
-def test_states_that_cannot_be_reached_do_not_overflow():
-    # The second half of the model explains the data far better, and is never entered.
+@pytest.mark.parametrize("n_d", [2, 60])
+def test_states_that_cannot_be_reached_do_not_overflow(n_d):
+    # The second half of the model explains the data far better, and is never entered; with long
+    # stays its beta grows within a stay, with short ones from stay to stay.
     p = Params(
         [1, 0, 0, 0],
         [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]],
-        [[0.5, 0.5]] * 4,
+        [[1 / n_d] * n_d] * 4,
         [[1 - 1e-9, 1e-9]] * 2 + [[0.0, 1.0]] * 2,
     )
     X = Sequences.from_lists([[1] * 2000], vocabulary=[0, 1])

@@ -7,7 +7,7 @@ import pytest
 
 from sojourn import Params, SojournError
 from sojourn.params import allows_self_transitions
-from sojourn.sampling import sample
+from sojourn.sampling import _pick, sample
 
 GOOD = {
     "start": [0.5, 0.5],
@@ -156,6 +156,12 @@ def test_what_has_probability_zero_is_never_drawn():
     _, states, remaining = p.sample(1, 10_000, rng=0, return_states=True)
     assert set(states) == {1, 2}
     assert set(zip(states, remaining, strict=True)) == {(1, 2), (1, 1), (2, 3), (2, 2), (2, 1)}
+
+
+def test_a_draw_on_a_boundary_goes_to_the_next_entry_that_can_be():
+    cumulative = np.array([0.0, 0.5, 0.5, 1.0, 1.0])
+    drawn = [_pick(cumulative, u) for u in (0.0, 0.25, 0.5, np.nextafter(1.0, 0.0))]
+    assert drawn == [1, 1, 3, 3]
 
 
 @pytest.mark.parametrize(

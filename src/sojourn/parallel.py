@@ -61,8 +61,7 @@ def chunks(
     bounds = []
     first = 0
     while first < n:
-        reached = np.searchsorted(offsets, offsets[first] + symbols_per_chunk)
-        last = max(first + 1, min(int(reached), n))
+        last = min(int(np.searchsorted(offsets, offsets[first] + symbols_per_chunk)), n)
         bounds.append((first, last))
         first = last
     return bounds
