@@ -2,8 +2,9 @@
 
 The normalised filter keeps a state v with v · stop = 1. At each step the probabilities of the next
 symbol, q_o = v B_o stop, are cut below at ε and made to sum to one; the state moves to
-v B_o / q_o, or to the average state where q_o is below ε. What it defines is a true distribution:
-positive, summing to one over all sequences of a length, without underflow.
+v B_o / q_o, or to the average state where q_o is below ε. A missing symbol moves it by the sum of
+all B_o. What it defines is a true distribution: positive, summing to one over all sequences of a
+length, without underflow.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ class Filter:
     moves : array (n_t, n_o + 1, k, width)
         For each symbol, and last for a missing one, B_o beside B_o Q, where column u of Q is
         B_u · stop: one product gives the next state and the next symbol's probabilities.
-    start, rest : arrays (width,)
-        The two special states.
+    start : array (width,)
+        The state before the first symbol.
+    rest : array (n_t, width)
+        The average state before each step.
     n_symbols : int
     epsilon : float
         Least probability of a symbol before they are made to sum to one.
@@ -61,16 +64,15 @@ def make_filter(operators: Operators, epsilon: float) -> Filter:
     --------
     >>> B = np.full((1, 2, 1, 1), 0.5)  # two symbols, equally likely always
     >>> one = np.ones(1)
-    >>> make_filter(Operators(one, B, one, one, one, 1), 1e-6).start
+    >>> make_filter(Operators(one, B, one, one[None], one, 1), 1e-6).start
     array([1. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. ])
     """
     n_t, n_o, rank, _ = operators.B.shape
     k = _filled(rank)
     B = np.zeros((n_t, n_o, k, k))
     B[:, :, :rank, :rank] = operators.B
-    start, stop, rest = (
-        np.pad(v, (0, k - rank)) for v in (operators.start, operators.stop, operators.rest)
-    )
+    start, stop = (np.pad(v, (0, k - rank)) for v in (operators.start, operators.stop))
+    rest = np.pad(operators.rest, ((0, 0), (0, k - rank)))
     Q = np.einsum("toij,j->tio", B, stop)  # what each state says of the next symbol
     after = Q[np.minimum(np.arange(n_t) + 1, n_t - 1)]  # a move of step t ends before step t + 1
     moves = np.zeros((n_t, n_o + 1, k, k + _filled(n_o)))
@@ -78,12 +80,12 @@ def make_filter(operators: Operators, epsilon: float) -> Filter:
     moves[:, :n_o, :, k : k + n_o] = np.einsum("toij,tju->toiu", B, after, optimize=True)
     moves[:, n_o] = moves[:, :n_o].sum(axis=1)
     scale = start @ stop
-    first = start / scale if scale > 0 else rest
+    first = start / scale if scale > 0 else rest[0]
     pad = np.zeros(_filled(n_o) - n_o)
     return Filter(
         moves,
         np.concatenate([first, first @ Q[0], pad]),
-        np.concatenate([rest, rest @ Q[-1], pad]),
+        np.hstack([rest, np.einsum("ti,tio->to", rest, Q), np.tile(pad, (n_t, 1))]),
         n_o,
         epsilon,
     )
@@ -94,26 +96,33 @@ def _filled(n: int) -> int:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def filter_step(state, at, to, moves, move, rest, k, n_o, code, epsilon):  # type: ignore[no-untyped-def]
+def filter_step(  # type: ignore[no-untyped-def]
+    state, at, to, moves, move, rest, then, k, n_o, code, epsilon
+):
     """One step of the state at `at`, stored at `to`; the probability that the symbol had.
 
+    Where the state says nothing of the symbol, row `then` of `rest` is stored in its place.
     `state` and `moves` are flat, and places in them unsigned: so the loops below run in vectors.
     """
-    width = np.uint64(rest.shape[0])
+    width = np.uint64(rest.shape[1])
     rows = np.uint64(k)
+    total = 0.0
+    q = 0.0  # of a missing symbol: what is said of all, by which the state is kept in scale
+    for u in range(np.uint64(n_o)):
+        x = state[at + rows + u]
+        q += x
+        total += x if x > epsilon else epsilon  # NaN too becomes ε
     p = 1.0
-    scale = 1.0
     if code >= 0:
-        total = 0.0
-        for u in range(np.uint64(n_o)):
-            total += max(state[at + rows + u], epsilon)
         q = state[at + rows + np.uint64(code)]
-        p = max(q, epsilon) / total
-        if not q >= epsilon:  # NaN too
-            for j in range(width):
-                state[to + j] = rest[j]
-            return p
-        scale = 1.0 / q
+        p = (q if q > epsilon else epsilon) / total
+        if not total < np.inf:  # the state has overflowed
+            p = 1.0 / n_o
+    if not (q >= epsilon and total < np.inf):  # NaN too
+        for j in range(width):
+            state[to + j] = rest[then, j]
+        return p
+    scale = 1.0 / q
     for j in range(width):
         state[to + j] = 0.0
     for i in range(np.uint64(0), rows, np.uint64(4)):
@@ -138,13 +147,32 @@ def _normalised(  # type: ignore[no-untyped-def]
     size = np.uint64(k * width)
     for i in range(begins.shape[0]):
         at, to = np.uint64(0), np.uint64(width)
-        state[:width] = start if fresh[i] else rest
+        state[:width] = start if fresh[i] else rest[n_t - 1]
         for t in range(begins[i], ends[i]):
             code = codes[t]
             step = min(t - begins[i], n_t - 1) if fresh[i] else n_t - 1
             move = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * size
-            p = filter_step(state, at, to, moves, move, rest, k, n_o, code, epsilon)
+            then = min(step + 1, n_t - 1)
+            p = filter_step(state, at, to, moves, move, rest, then, k, n_o, code, epsilon)
             surprise[t] = -np.log(p)
+            at, to = to, at
+        for j in range(width):
+            states[i, j] = state[at + np.uint64(j)]
+
+
+@njit(cache=True, nogil=True)
+def _skip(moves, n_t, rest, k, n_o, epsilon, lengths, steps, states):  # type: ignore[no-untyped-def]
+    """Move the state after each sequence on by missing symbols."""
+    width = states.shape[1]
+    state = np.empty(2 * width)
+    size = np.uint64(k * width)
+    for i in range(states.shape[0]):
+        at, to = np.uint64(0), np.uint64(width)
+        state[:width] = states[i]
+        for t in range(lengths[i], lengths[i] + steps):
+            move = np.uint64(min(t, n_t - 1) * (n_o + 1) + n_o) * size
+            then = min(t + 1, n_t - 1)
+            filter_step(state, at, to, moves, move, rest, then, k, n_o, -1, epsilon)
             at, to = to, at
         for j in range(width):
             states[i, j] = state[at + np.uint64(j)]
@@ -234,10 +262,15 @@ def raw_log_prob(
     return out
 
 
-def next_symbol(model: Filter, states: Array, horizon: int = 1) -> Array:
-    """Distribution of the symbol `horizon` steps after each state, (n, n_o)."""
-    k = model.moves.shape[2]
-    for _ in range(horizon - 1):
-        states = states[:, :k] @ model.moves[-1, -1]
-    q = np.maximum(states[:, model.probabilities], model.epsilon)
+def next_symbol(
+    model: Filter, states: Array, lengths: NDArray[np.int64], horizon: int = 1
+) -> Array:
+    """Distribution of the symbol `horizon` steps after sequences that end in `states`, (n, n_o)."""
+    n_t, _, k, _ = model.moves.shape
+    states = states.copy()
+    args = (model.moves.reshape(-1), n_t, model.rest, k, model.n_symbols, model.epsilon)
+    _skip(*args, lengths, horizon - 1, states)
+    q = states[:, model.probabilities]
+    q = np.where(q > model.epsilon, q, model.epsilon)
+    q[~np.isfinite(q.sum(axis=1))] = 1.0  # as in `filter_step`
     return q / q.sum(axis=1, keepdims=True)

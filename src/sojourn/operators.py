@@ -36,8 +36,9 @@ class Operators:
         Row vector before the first symbol, column vector after the last.
     B : array (n_t, n_o, k, k)
         One operator a symbol, for all steps (n_t = 1) or for each; the last serves all later ones.
-    rest : array (k,)
-        The average state, taken where a state has lost its meaning; ``rest · stop = 1``.
+    rest : array (n_t, k)
+        The average state before each step, taken where a state has lost its meaning;
+        ``rest · stop = 1``.
     singular_values : array
         Of the moment matrix, largest first; more than the `rank` ones in use where known.
     rank : int
@@ -109,7 +110,7 @@ class Spectrum:
         scale = self.rest[:k] @ self.stop[:k]
         rest = self.rest[:k] / (scale if scale > 0 else 1)
         B = np.ascontiguousarray(self.B[None, :, :k, :k])
-        return Operators(self.start[:k], B, self.stop[:k], rest, self.singular_values, k)
+        return Operators(self.start[:k], B, self.stop[:k], rest[None], self.singular_values, k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +119,12 @@ class PaperSpectrum:
 
     singular_values: Array
     tensors: PaperTensors
-    average: Array
+    average: Array  # before each step, since each step has coordinates of its own   (n_t, k)
 
     @property
     def max_rank(self) -> int:
         """The rank before any cut."""
-        return len(self.average)
+        return int(self.average.shape[1])
 
     def cut(self, rank: int) -> Operators:
         """Operators of the leading `rank` directions, root and tail folded in.
@@ -148,9 +149,9 @@ class PaperSpectrum:
             B[t, :, one, p] = (T.pairs @ O).T
             B[t, :, state, state] = D[t] @ X
             B[t, :, state, p] = tail @ D[t].T
-        start, stop, rest = np.zeros(p + 1), np.zeros(p + 1), np.zeros(p + 1)
-        start[[0, p]], stop[p], rest[p] = 1, 1, 1
-        rest[state] = self.average[:k]
+        start, stop, rest = np.zeros(p + 1), np.zeros(p + 1), np.zeros((n_t, p + 1))
+        start[[0, p]], stop[p], rest[:, p] = 1, 1, 1
+        rest[:, state] = self.average[:, :k]
         return Operators(start, B, stop, rest, self.singular_values, k, T)
 
 
@@ -241,7 +242,8 @@ def _paper(table: Gapped, rank: int, n_states: int, seed: int) -> PaperSpectrum:
         root.sum(axis=2),
         np.array(tail),
     )
-    average = table.M_LR.sum(axis=(0, 1)) / table.M_LR.sum() @ V_D[-1]
+    law = table.M_LR.sum(axis=(0, 1)) / table.M_LR.sum()
+    average = np.array([law @ V for V in V_D[:n_t]])
     return PaperSpectrum(X_inverse[X_at[n_t // 2]][2], tensors, average)
 
 

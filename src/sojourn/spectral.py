@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
+from sojourn.checks import one_of, whole
 from sojourn.choice import learn
-from sojourn.errors import SojournError
 from sojourn.filtering import Filter, make_filter, next_symbol, raw_log_prob, run_filter
+from sojourn.model import SequenceModel
 from sojourn.moments import count
 from sojourn.sequences import Sequences, as_sequences
 from sojourn.windows import candidate_offsets, choose_offsets
@@ -23,7 +21,7 @@ ALGORITHMS = ("adjacent", "pooled", "per_step")
 FILTERS = ("normalised", "raw")
 
 
-class SpectralHSMM(BaseEstimator):
+class SpectralHSMM(SequenceModel):
     """A hidden semi-Markov model learned from moments: one pass, a few SVDs, no local optima.
 
     It has no parameters, only operators: it tells how likely a sequence is and what comes next,
@@ -180,18 +178,6 @@ class SpectralHSMM(BaseEstimator):
             return log_p
         return -np.add.reduceat(self._run(sequences)[0], sequences.offsets[:-1])
 
-    def score(self, X: Any, y: Any = None, *, lengths: Any = None) -> float:
-        """Log-likelihood a symbol over all of `X`, in nats: ``exp(-score)`` is the perplexity.
-
-        Parameters
-        ----------
-        X, y, lengths
-            As in `fit`. Missing symbols are not counted.
-        """
-        sequences = self._encode(X, lengths)
-        n = int((sequences.codes >= 0).sum())
-        return float(self.score_samples(sequences).sum()) / max(n, 1)
-
     def surprise(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.float64]]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
 
@@ -221,16 +207,17 @@ class SpectralHSMM(BaseEstimator):
         array (n, n_symbols)
             Columns in the order of `vocabulary_`.
         """
-        steps = _whole("horizon", horizon)
-        return next_symbol(self._filter(), self._run(self._encode(X, lengths))[1], steps)
+        steps = whole("horizon", horizon)
+        sequences = self._encode(X, lengths)
+        return next_symbol(self._filter(), self._run(sequences)[1], sequences.lengths, steps)
 
     def _learn(self, sequences: Sequences, before: Any) -> Self:
-        n_x, n_d = _whole("n_states", self.n_states), _whole("max_duration", self.max_duration)
+        n_x, n_d = whole("n_states", self.n_states), whole("max_duration", self.max_duration)
         n_o = sequences.n_symbols
-        _one_of("algorithm", self.algorithm, ALGORITHMS)
-        _one_of("filter", self.filter, FILTERS)
-        _one_of("unknown", self.unknown, ("error", "missing"))
-        rank = None if self.rank == "auto" else _whole("rank", self.rank)
+        one_of("algorithm", self.algorithm, ALGORITHMS)
+        one_of("filter", self.filter, FILTERS)
+        one_of("unknown", self.unknown, ("error", "missing"))
+        rank = None if self.rank == "auto" else whole("rank", self.rank)
         if n_x > n_o:
             warnings.warn(
                 f"n_states is {n_x} but there are {n_o} symbols: assumption A3 of the paper (the "
@@ -264,36 +251,9 @@ class SpectralHSMM(BaseEstimator):
             return (choose_offsets("theorem", n_x, n_d, n_o),)
         return (choose_offsets(self.windows, n_x, n_d, n_o),)
 
-    def _encode(self, X: Any, lengths: Any) -> Sequences:
-        check_is_fitted(self)
-        return as_sequences(X, lengths, self.vocabulary_, self.unknown)
-
     def _filter(self) -> Filter:
         return make_filter(self.operators_, self.epsilon_)
 
     def _run(self, sequences: Sequences) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
         return run_filter(self._filter(), sequences.codes, begins, ends, None, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.string = True
-        return tags
-
-
-def _whole(name: str, value: Any) -> int:
-    """A whole number of at least one."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise SojournError(f"{name} must be a whole number of at least 1, not {value!r}")
-    return number
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SojournError(f"{name} is {value!r}; it is one of {', '.join(map(repr, allowed))}")
