@@ -19,6 +19,8 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "columns": ((), ()),
     "sequences": (("columns",), ()),
     "parallel": ((), ()),
+    "checks": ((), ()),
+    "model": (("sequences",), ()),
     "params": ((), ("sequences", "sampling", "messages")),
     "messages": (("params", "parallel"), ()),
     "backward": (("messages",), ()),
@@ -35,10 +37,17 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "operators": (("moments",), ()),
     "filtering": (("operators", "parallel"), ()),
     "choice": (("holdout", "moments", "operators", "filtering"), ()),
-    "spectral": (("sequences", "windows", "moments", "filtering", "choice"), ()),
+    "spectral": (
+        ("checks", "sequences", "model", "windows", "moments", "filtering", "choice"),
+        (),
+    ),
     "durations": ((), ()),
     "em": (("sequences", "params", "posterior", "durations"), ()),
-    "estimators": (EVERYTHING_ABOVE, ()),
+    "labels": (("sequences",), ()),
+    "stays": (("params", "viterbi"), ()),
+    "progress": (("params",), ()),
+    "selection": (("checks", "sequences", "params", "durations"), ("spectral", "hsmm")),
+    "hsmm": (EVERYTHING_ABOVE, ()),
 }
 
 MODULES = sorted(

@@ -43,16 +43,17 @@ def _pick(cumulative: NDArray[np.float64], u: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _sample_chunk(start, A, D, B, seeds, offsets, first, last, codes, states, remaining):  # type: ignore[no-untyped-def]
+def _sample_chunk(start, A, D_first, D, B, seeds, offsets, first, last, codes, states, remaining):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         draw = np.uint64(0)
         left = 0
         x = 0
         for t in range(offsets[i], offsets[i + 1]):
             if left == 0:
-                row = start if t == offsets[i] else A[x]
-                x = _pick(row, uniform(seeds[i], draw))
-                left = 1 + _pick(D[x], uniform(seeds[i], draw + np.uint64(1)))
+                first_stay = t == offsets[i]
+                x = _pick(start if first_stay else A[x], uniform(seeds[i], draw))
+                law = D_first[x] if first_stay else D[x]
+                left = 1 + _pick(law, uniform(seeds[i], draw + np.uint64(1)))
                 draw += np.uint64(2)
             codes[t] = _pick(B[x], uniform(seeds[i], draw))
             draw += np.uint64(1)
@@ -73,9 +74,17 @@ def cumulative_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def sample(
-    params: Params, n: int, length: ArrayLike, rng: Rng = None, n_jobs: int | None = None
+    params: Params,
+    n: int,
+    length: ArrayLike,
+    rng: Rng = None,
+    n_jobs: int | None = None,
+    initial: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
     """Symbols, offsets, states and remaining durations of n sequences drawn from a model.
+
+    `initial` is the law of the first state and the steps it has left, (n_states, max_duration),
+    where stays may begin before a sequence.
 
     Examples
     --------
@@ -97,11 +106,15 @@ def sample(
     np.cumsum(np.broadcast_to(lengths, n), out=offsets[1:])
     codes, states, remaining = np.empty((3, offsets[-1]), dtype=np.int32)
     A, D, B = map(cumulative_rows, (params.transition, params.duration, params.emission))
-    start = cumulative_rows(params.start)
+    if initial is None:
+        initial = params.start[:, None] * params.duration
+    # A state that never comes first has no first stay; its row is not used.
+    stays = np.where(initial.any(axis=1, keepdims=True), initial, params.duration)
+    start, first = cumulative_rows(initial.sum(axis=1)), cumulative_rows(stays)
     seeds = seeds_for(n, rng)
 
     def draw(bounds: tuple[int, int]) -> None:
-        _sample_chunk(start, A, D, B, seeds, offsets, *bounds, codes, states, remaining)
+        _sample_chunk(start, A, first, D, B, seeds, offsets, *bounds, codes, states, remaining)
 
     each(draw, chunks(offsets), n_jobs)
     return codes, offsets, states, remaining
