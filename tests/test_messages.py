@@ -273,7 +273,8 @@ def test_a_million_symbols_agree_with_the_twin_in_logs():
     np.testing.assert_allclose(counts.log_likelihood, want, rtol=1e-10)
     # Rounding in beta adds up like a random walk: 1e-16 times the root of 10^6, and a margin.
     np.testing.assert_allclose(counts.emission.sum(), 1e6, rtol=1e-11)
-    np.testing.assert_allclose(state_probabilities(p, X).sum(1), 1.0, rtol=EXACT)
+    # Posteriors are divided by their own sum, which leaves a few units in the last place.
+    np.testing.assert_allclose(state_probabilities(p, X).sum(1), 1.0, rtol=2e-15)
 
 
 def test_blocks_do_not_change_what_is_found(monkeypatch):
