@@ -112,8 +112,10 @@ def choose(
         usable = counted or [i for i in tables if _counted(moments.whole(i))]
         if not usable:
             raise SojournError(
-                f"no sequence holds two windows of {[t.offsets for t in moments.tables]} without a "
-                f"missing symbol; give longer sequences or shorter windows"
+                f"no sequence is long enough: the longest of {moments.n_sequences} has "
+                f"{moments.longest} symbols (an array's n_features = {moments.longest}), and "
+                f"windows {[t.offsets for t in moments.tables]} need {moments.needs}, none of them "
+                f"missing; give longer sequences or a smaller max_duration or window"
             )
         return Choice(usable[0], rank or min(n_states, max_rank), EPSILONS[0] / n_o, ())
     trials: list[tuple[Trial, int, Operators]] = []

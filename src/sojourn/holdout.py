@@ -3,7 +3,8 @@
 A piece (a whole sequence, or a block of a long one) may be held out if a hash of its sequence's id
 is small. Of those pieces the ones with the smallest hashes are kept, up to a bound on their
 symbols; the others are counted after all. So what is held out depends on the ids alone: any
-partition of the data, read in any order, holds out the same pieces.
+partition of the data, read in any order, holds out the same pieces. (Where ids just number the
+sequences of each part, the parts must come in order.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ SHARE = 0.2
 MAX_SYMBOLS = 1 << 17
 # Longer than any window in use, short enough that one sequence of 10,000 gives several pieces.
 BLOCK = 512
+NO_LIMIT = 2**64 - 1
 
 _PRIME = np.uint64(0x100000001B3)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -85,11 +87,17 @@ class Pieces:
             np.concatenate([self.keys, other.keys]),
         )
 
-    def bounded(self, max_symbols: int = MAX_SYMBOLS) -> tuple[Pieces, Pieces]:
-        """The pieces with the smallest keys that fit in `max_symbols`, and the rest."""
+    def bounded(self, limit: int = NO_LIMIT) -> tuple[Pieces, Pieces, int]:
+        """The pieces with the smallest keys that fit in `MAX_SYMBOLS`, the rest, and their limit.
+
+        The limit is the smallest key that was ever turned away. Without it a later, shorter piece
+        could take the place of one that went before it, and the order of reading would matter.
+        """
         order = np.argsort(self.keys, kind="stable")
-        kept = np.cumsum((self.ends - self.begins)[order]) <= max_symbols
-        return self.take(order[kept]), self.take(order[~kept])
+        fits = np.cumsum((self.ends - self.begins)[order]) <= MAX_SYMBOLS
+        fits &= self.keys[order] < np.uint64(limit)
+        kept, rest = self.take(order[fits]), self.take(order[~fits])
+        return kept, rest, min(limit, int(rest.keys[0])) if rest else limit
 
 
 def split(
@@ -120,30 +128,24 @@ def split(
     (804, 196)
     """
     hashes = _hashes(sequences.ids, shift)
-    limit = np.uint64(min(int(share * 2**64), 2**64 - 1))
     begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
-    long = ends - begins > 2 * block if block else np.zeros(len(begins), bool)
-    whole = Pieces(sequences.codes, begins, ends, np.ones(len(begins), bool), hashes)
-    eligible = whole.take(np.flatnonzero((hashes < limit) & ~long))
-    training = whole.take(np.flatnonzero((hashes >= limit) & ~long))
-    for i in np.flatnonzero(long):
-        held, rest = _cut(whole.take(np.array([i])), limit, block or 0)
-        eligible, training = eligible.with_pieces(held), training.with_pieces(rest)
-    return training, eligible
-
-
-def _cut(piece: Pieces, limit: np.uint64, block: int) -> tuple[Pieces, Pieces]:
-    """Blocks of one long sequence that may be held out, and the stretches between them."""
-    begin, end = int(piece.begins[0]), int(piece.ends[0])
-    edges = np.append(np.arange(begin, end - block + 1, block), end)
+    size = block or 1
+    long = ends - begins > 2 * size if block else np.zeros(len(begins), bool)
+    n_blocks = np.where(long, (ends - begins) // size, 1)  # the last one takes what is left over
+    owner = np.repeat(np.arange(len(begins)), n_blocks)
+    nth = np.arange(len(owner)) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
     with np.errstate(over="ignore"):
-        keys = _mix(piece.keys[0] + _GOLDEN * np.arange(1, len(edges), dtype=np.uint64))
-    held = keys < limit
+        own = _mix(hashes[owner] + _GOLDEN * (nth + 1).astype(np.uint64))
+    keys = np.where(long[owner], own, hashes[owner])
+    held = keys < np.uint64(min(int(share * 2**64), NO_LIMIT))
     # Stretches run over neighbouring blocks on the same side, so no window inside one is lost.
-    starts = np.flatnonzero(held | np.append(True, held[:-1]))
-    stops = np.append(starts[1:], len(keys))
-    pieces = Pieces(piece.codes, edges[starts], edges[stops], starts == 0, keys[starts])
-    return pieces.take(np.flatnonzero(held[starts])), pieces.take(np.flatnonzero(~held[starts]))
+    first = np.flatnonzero(held | (nth == 0) | np.append(True, held[:-1]))
+    last = np.append(first[1:], len(owner)) - 1
+    block_begins = begins[owner] + nth * size
+    block_ends = np.where(nth == n_blocks[owner] - 1, ends[owner], block_begins + size)
+    fresh = nth[first] == 0
+    pieces = Pieces(sequences.codes, block_begins[first], block_ends[last], fresh, keys[first])
+    return pieces.take(np.flatnonzero(~held[first])), pieces.take(np.flatnonzero(held[first]))
 
 
 def _hashes(ids: NDArray[np.generic], shift: int) -> NDArray[np.uint64]:
@@ -159,7 +161,7 @@ def _hashes(ids: NDArray[np.generic], shift: int) -> NDArray[np.uint64]:
             numbers = ids.astype(np.int64)
             if np.array_equal(numbers, np.arange(n)):
                 numbers = numbers + shift
-            h = numbers.astype(np.uint64) * _GOLDEN
+            h = (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN  # 0 would stay 0
         return _mix(h)
 
 

@@ -8,7 +8,7 @@ and are named so: ``M_LoR`` is indexed by left window, symbol, right window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.holdout import BLOCK, SHARE, Pieces, split
+from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 from sojourn.parallel import each, n_threads
 from sojourn.sequences import Sequences
 from sojourn.windows import MAX_ENTRIES, check_offsets
@@ -106,34 +106,50 @@ class Moments:
         One for each window shape, in the order asked for.
     heldout : Pieces
         What was not counted, to choose ranks and windows by.
-    n_sequences, n_total : int
-        Number of sequences and of symbols seen, the held-out ones included.
+    n_sequences, n_total, longest : int
+        Number of sequences and of symbols, and length of the longest sequence, the held-out ones
+        included.
+    limit : int
+        Pieces with this key or a larger one are not held out; see `Pieces.bounded`.
     """
 
     tables: tuple[Adjacent | Gapped, ...]
     heldout: Pieces
     n_sequences: int
     n_total: int
+    longest: int
+    limit: int = NO_LIMIT
 
     def __add__(self, other: Moments) -> Moments:
+        mine, its = ([_kind(table) for table in m.tables] for m in (self, other))
+        if mine != its:
+            raise SojournError(
+                f"moments of {mine} and of {its} do not add; count both alike, or "
+                f"fit again where n_states, max_duration, windows or algorithm have changed"
+            )
         tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))
-        kept, evicted = (self.heldout + other.heldout).bounded()
-        merged = Moments(
+        heldout = self.heldout + other.heldout
+        kept, evicted, limit = heldout.bounded(min(self.limit, other.limit))
+        if evicted:
+            tables = tuple(t + _count_table(evicted, _like(t), 1) for t in tables)
+        return Moments(
             tables,
             kept.compact(),
             self.n_sequences + other.n_sequences,
             self.n_total + other.n_total,
+            max(self.longest, other.longest),
+            limit,
         )
-        return merged._counted(evicted) if len(evicted) else merged
 
     def whole(self, table: int) -> Adjacent | Gapped:
         """One of the tables with the held-out pieces counted too."""
         counts = self.tables[table]
         return counts + _count_table(self.heldout, _like(counts), 1) if self.heldout else counts
 
-    def _counted(self, pieces: Pieces) -> Moments:
-        tables = tuple(t + _count_table(pieces, _like(t), 1) for t in self.tables)
-        return Moments(tables, self.heldout, self.n_sequences, self.n_total)
+    @property
+    def needs(self) -> int:
+        """Number of symbols a sequence needs to hold the windows of some table."""
+        return min(_like(table).needs for table in self.tables)
 
 
 @dataclass(frozen=True)
@@ -202,43 +218,42 @@ def count(
     array([[0, 1],
            [1, 1]])
     """
-    steps = int(sequences.lengths.max()) if per_step else 0
+    longest = int(sequences.lengths.max())
+    steps = max(longest, 2) if per_step else 0  # one step alone would read as all together
     shapes = [
         Shape(check_offsets(w), sequences.n_symbols, gapped or per_step, steps) for w in windows
     ]
-    _check(shapes, sequences)
+    for shape in shapes:
+        _check(shape)
     training, eligible = split(
         sequences, SHARE if holdout else 0.0, None if per_step else BLOCK, shift
     )
-    kept, evicted = eligible.bounded()
+    kept, evicted, limit = eligible.bounded()
     training = training.with_pieces(evicted)
     tables = tuple(_count_table(training, shape, n_jobs) for shape in shapes)
-    return Moments(tables, kept.compact(), len(sequences), sequences.n_total)
+    return Moments(tables, kept.compact(), len(sequences), sequences.n_total, longest, limit)
 
 
-def _check(shapes: list[Shape], sequences: Sequences) -> None:
-    for shape in shapes:
-        if shape.n_entries > MAX_ENTRIES:
-            raise SojournError(
-                f"windows of {len(shape.offsets)} symbols over {shape.n_symbols} need a table of "
-                f"{shape.n_entries:.3g} entries ({shape.n_entries * 8 / 2**30:.3g} GiB); at most "
-                f"{MAX_ENTRIES} are held: use a shorter window (windows=(0, 1), say), a smaller "
-                f"max_duration or fewer symbols"
-            )
-    needs = min(shape.needs for shape in shapes)
-    longest = int(sequences.lengths.max())
-    if longest < needs:
-        raise SojournError(
-            f"no sequence is long enough: the longest of {len(sequences)} has {longest} symbols "
-            f"(an array's n_features = {longest}), and windows {[s.offsets for s in shapes]} need "
-            f"{needs}; give longer sequences or a smaller max_duration or window"
-        )
+def _check(shape: Shape) -> None:
+    if shape.n_entries <= MAX_ENTRIES:
+        return
+    n_o, steps = shape.n_symbols, max(shape.steps, 1)
+    fitting = [n for n in range(1, 27) if n_o ** (2 * n + 1) * steps <= MAX_ENTRIES]
+    if fitting:
+        remedy = f"at most {fitting[-1]}, such as windows={tuple(range(fitting[-1]))}, fit"
+    else:
+        remedy = f"even of one symbol they would not fit; use fewer than {n_o} symbols"
+    if shape.steps:
+        remedy += ", or keep no step apart: algorithm='pooled'"
+    raise SojournError(
+        f"windows of {len(shape.offsets)} symbols out of {n_o} need a table of "
+        f"{shape.n_entries:.3g} entries ({shape.n_entries * 8 / 2**30:.3g} GiB), and at most "
+        f"{MAX_ENTRIES:.3g} are held: {remedy}"
+    )
 
 
 def _add(a: Any, b: Any) -> Any:
     """Two sets of counts over the same window shape, table by table."""
-    if a.offsets != b.offsets:
-        raise SojournError(f"moments over windows {a.offsets} and {b.offsets} do not add")
     names = [f.name for f in fields(a) if f.name != "offsets"]
     return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
 
@@ -249,6 +264,12 @@ def _like(table: Adjacent | Gapped) -> Shape:
         return Shape(table.offsets, table.H_o.shape[1])
     n_t = len(table.M_LoR)
     return Shape(table.offsets, table.M_LoR.shape[2], True, n_t if n_t > 1 else 0)
+
+
+def _kind(table: Adjacent | Gapped) -> Shape:
+    """What two tables must have in common to add."""
+    shape = _like(table)
+    return replace(shape, steps=min(shape.steps, 1))
 
 
 def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Adjacent | Gapped:

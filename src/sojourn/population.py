@@ -55,7 +55,7 @@ def exact_moments(
     tables = tuple(make(params, check_offsets(w), length, per_step) for w in windows)
     no = np.empty(0, np.int64)
     none = Pieces(no.astype(np.int32), no, no, no.astype(bool), no.astype(np.uint64))
-    return Moments(tables, none, 1, length)
+    return Moments(tables, none, 1, length, length)
 
 
 class _Chain:

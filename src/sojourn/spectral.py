@@ -245,11 +245,12 @@ class SpectralHSMM(SequenceModel):
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
-        if isinstance(self.windows, str) and self.windows == "auto":
+        windows = self.windows
+        if isinstance(windows, str) and windows == "auto":
             if self.algorithm == "adjacent":
                 return candidate_offsets(n_x, n_d, n_o)
-            return (choose_offsets("theorem", n_x, n_d, n_o),)
-        return (choose_offsets(self.windows, n_x, n_d, n_o),)
+            windows = "theorem"
+        return (choose_offsets(windows, n_x, n_d, n_o),)
 
     def _filter(self) -> Filter:
         return make_filter(self.operators_, self.epsilon_)
