@@ -1,0 +1,13 @@
+"""All benchmarks, or those named: ``python -m benchmarks [name ...]``."""
+
+import sys
+import time
+from importlib import import_module
+
+NAMES = ("kernels", "spectral", "accuracy", "reading")
+
+for name in sys.argv[1:] or NAMES:
+    began = time.perf_counter()
+    print(f"=== {name}", flush=True)
+    import_module(f"benchmarks.{name}").run()
+    print(f"=== {name}: {time.perf_counter() - began:.0f} s\n", flush=True)
