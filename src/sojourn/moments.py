@@ -121,11 +121,12 @@ class Moments:
     limit: int = NO_LIMIT
 
     def __add__(self, other: Moments) -> Moments:
-        mine, its = ([_kind(table) for table in m.tables] for m in (self, other))
-        if mine != its:
+        if [_kind(table) for table in self.tables] != [_kind(table) for table in other.tables]:
+            mine, its = ([table.offsets for table in m.tables] for m in (self, other))
             raise SojournError(
-                f"moments of {mine} and of {its} do not add; count both alike, or "
-                f"fit again where n_states, max_duration, windows or algorithm have changed"
+                f"moments over windows {mine} and {its} do not add, or are of other algorithms or "
+                f"vocabularies; where n_states, max_duration, windows or algorithm have changed, "
+                f"fit again"
             )
         tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))
         heldout = self.heldout + other.heldout
@@ -242,7 +243,8 @@ def _check(shape: Shape) -> None:
     if fitting:
         remedy = f"at most {fitting[-1]}, such as windows={tuple(range(fitting[-1]))}, fit"
     else:
-        remedy = f"even of one symbol they would not fit; use fewer than {n_o} symbols"
+        most = int((MAX_ENTRIES / steps) ** (1 / 3) + 1e-9)
+        remedy = f"windows of one symbol fit where there are at most {most}; merge rare ones"
     if shape.steps:
         remedy += ", or keep no step apart: algorithm='pooled'"
     raise SojournError(

@@ -18,6 +18,7 @@ from sojourn.sequences import Sequences, as_sequences
 from sojourn.windows import candidate_offsets, choose_offsets
 
 ALGORITHMS = ("adjacent", "pooled", "per_step")
+WINDOWS = ("auto", "theorem", "contiguous")
 FILTERS = ("normalised", "raw")
 
 
@@ -246,10 +247,11 @@ class SpectralHSMM(SequenceModel):
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
         windows = self.windows
-        if isinstance(windows, str) and windows == "auto":
-            if self.algorithm == "adjacent":
+        if isinstance(windows, str):
+            one_of("windows", windows, WINDOWS)
+            if windows == "auto" and self.algorithm == "adjacent":
                 return candidate_offsets(n_x, n_d, n_o)
-            windows = "theorem"
+            windows = "theorem" if windows == "auto" else windows
         return (choose_offsets(windows, n_x, n_d, n_o),)
 
     def _filter(self) -> Filter:
