@@ -26,7 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln
 
 from sojourn.errors import SojournError
 
@@ -37,8 +37,6 @@ NO_COUNTS = 1e-200
 
 # What a law gives a duration at least, so that a zero in a table always is a structural one.
 _FLOOR = 1e-100
-
-_GRID_CELLS = 576  # a whole box seen at once finds the right hill; the climb does the rest
 
 
 @dataclass(frozen=True)
@@ -77,95 +75,131 @@ class Law:
         size_biased : float
             How much of the weight belongs to stays met at a random step, N above.
         allowed : ndarray of bool, shape (n_d,), optional
-            Durations that are possible at all.
+            Durations that are possible at all; all of them if not given.
+
+        Returns
+        -------
+        ndarray, shape (n_d,)
+            Probabilities.
 
         Examples
         --------
         >>> LAWS["poisson"].fit(np.array([0.0, 5.0, 5.0, 0.0])).round(3)
         array([0.179, 0.33 , 0.304, 0.187])
         """
-        n_d = len(weights)
-        possible = np.ones(n_d, dtype=bool) if allowed is None else allowed
-        aim = _Aim(weights, size_biased, np.where(possible, 0.0, -np.inf))
-        grid, values = _grid(self, n_d)
-        theta = grid[int(np.argmax(aim.value(values)))]
-        theta = self._climb(aim, theta, n_d)
-        log_p = self.log_weights(theta, n_d) + aim.mask
-        p = np.where(possible, np.maximum(np.exp(log_p - logsumexp(log_p)), _FLOOR), 0.0)
-        return p / p.sum()
+        possible = np.ones(len(weights), dtype=bool) if allowed is None else allowed
+        return self.row(self.best(weights, size_biased, possible), possible)
 
-    def _climb(self, aim: _Aim, theta: Floats, n_d: int) -> Floats:
-        """Fisher scoring with damping: never down, and exact Newton for exponential families."""
+    def row(self, theta: Floats, allowed: NDArray[np.bool_]) -> Floats:
+        """The probabilities of 1 ... n_d at a parameter, zero where not allowed."""
+        log_w = self.log_weights(theta, len(allowed))
+        p = np.maximum(np.exp(log_w - log_w[allowed].max()), _FLOOR) * allowed
+        return np.asarray(p / p.sum())
+
+    def best(
+        self,
+        weights: Floats,
+        size_biased: float,
+        allowed: NDArray[np.bool_],
+        near: Floats | None = None,
+    ) -> Floats:
+        """The parameter that fits the weights best; not worse than ``near``."""
+        aim = Aim(weights, size_biased, allowed)
+        theta, log_w = _grid(self, len(weights))
+        k = int(np.argmax(aim.value(log_w)))
+        theta, log_w, value = theta[k], log_w[k], float(aim.value(log_w[k]))
+        if near is not None:
+            near_w = self.log_weights(near, len(weights))
+            if float(aim.value(near_w)) >= value:
+                theta, log_w, value = near, near_w, float(aim.value(near_w))
+        return self._climb(aim, theta, log_w, value)
+
+    def slopes(self, theta: Floats, n_d: int) -> Floats:
+        """Derivative of the log-weights in each parameter, of shape (k, n_d)."""
+        # Central differences leave an error of about 1e-10, so 1e-20 in what a climb reaches.
+        h = 1e-5 * np.eye(len(theta))
+        return (self.log_weights(theta + h, n_d) - self.log_weights(theta - h, n_d)) / 2e-5
+
+    def _climb(self, aim: Aim, theta: Floats, log_w: Floats, value: float) -> Floats:
+        """Fisher scoring with damping: never down, and Newton's steps for exponential families."""
+        n_d = len(log_w)
         low, high = np.array(self.box(n_d), dtype=np.float64).T
-        log_w = self.log_weights(theta, n_d)
-        value = float(aim.value(log_w))
         damping = 1e-6
         for _ in range(200):
-            # Central differences leave an error of about 1e-10 in the slope, 1e-20 in the value.
-            h = 1e-5 * np.eye(len(theta))
-            slopes = (self.log_weights(theta + h, n_d) - self.log_weights(theta - h, n_d)) / 2e-5
-            gradient, information = aim.slope(log_w, slopes)
+            gradient, information = aim.slope(log_w, self.slopes(theta, n_d))
             free = ((theta > low) | (gradient > 0.0)) & ((theta < high) | (gradient < 0.0))
             if not free.any():
                 break
-            gradient, information = gradient[free], information[np.ix_(free, free)]
-            scale = np.diag(np.maximum(information.diagonal(), 1e-12 * (1.0 + aim.total)))
-            better = False
-            while not better and damping < 1e12:
+            scale = np.diag(np.maximum(information.diagonal(), 1e-12 * aim.total))
+            gain = 0.0
+            while gain <= 0.0 and damping < 1e9:
+                damped = (information + damping * scale)[np.ix_(free, free)]
                 move = np.zeros_like(theta)
-                move[free] = np.linalg.solve(information + damping * scale, gradient)
-                trial = np.clip(theta + np.clip(move, -3.0, 3.0), low, high)
+                move[free] = np.clip(np.linalg.solve(damped, gradient[free]), -3.0, 3.0)
+                trial = np.clip(theta + move, low, high)
                 trial_w = self.log_weights(trial, n_d)
-                trial_value = float(aim.value(trial_w))
-                better = trial_value > value
-                damping *= 0.1 if better else 10.0
-            if not better:
+                gain = float(aim.value(trial_w)) - value
+                damping *= 0.1 if gain > 0.0 else 10.0
+            if gain <= 0.0:
                 break
-            gain, step = trial_value - value, float(np.abs(trial - theta).max())
-            theta, log_w, value = trial, trial_w, trial_value
+            theta, log_w, value = trial, trial_w, value + gain
             damping = max(damping, 1e-9)
-            if gain <= 1e-15 * (1.0 + abs(value)) and step < 1e-7:
+            if gain <= 1e-13 * abs(value):
                 break
         return theta
 
 
 @dataclass(frozen=True, eq=False)
-class _Aim:
+class Aim:
     """What a fit maximises, as a function of unnormalised log-weights."""
 
     weights: Floats
     size_biased: float
-    mask: Floats  # 0 where a duration is possible, -inf where not
+    allowed: NDArray[np.bool_]
 
     @property
     def total(self) -> float:
+        """All of the weight."""
         return float(self.weights.sum())
 
     def value(self, log_w: Floats) -> Floats:
-        n_d = log_w.shape[-1]
-        masked = log_w + self.mask
-        value = log_w @ self.weights - (self.total - self.size_biased) * logsumexp(masked, axis=-1)
+        """What is maximised, for log-weights of shape (..., n_d)."""
+        possible = log_w[..., self.allowed]
+        top = possible.max(axis=-1)
+        p = np.exp(possible - top[..., None])
+        plain = self.total - self.size_biased
+        value = log_w @ self.weights - self.total * top - plain * np.log(p.sum(axis=-1))
         if self.size_biased > 0.0:
-            value = value - self.size_biased * logsumexp(masked + np.log(_days(n_d)), axis=-1)
+            value = value - self.size_biased * np.log(p @ steps(len(self.allowed))[self.allowed])
         return np.asarray(value)
+
+    def expected(self, p: Floats) -> tuple[Floats, Floats]:
+        """The weights that probabilities p expect: of stays met as they begin, and of the rest."""
+        sized = p * steps(len(p))
+        return (self.total - self.size_biased) * p, self.size_biased * sized / sized.sum()
 
     def slope(self, log_w: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """Gradient and expected information in the parameters of a law."""
-        masked = log_w + self.mask
-        p = np.exp(masked - logsumexp(masked))
-        sized = p * _days(len(p)) / (p @ _days(len(p)))
-        plain = self.total - self.size_biased
-        gradient = slopes @ (self.weights - plain * p - self.size_biased * sized)
-        information = plain * _covariance(p, slopes) + self.size_biased * _covariance(sized, slopes)
-        return gradient, information
+        p = np.exp(log_w - log_w[self.allowed].max()) * self.allowed
+        plain, sized = self.expected(p / p.sum())
+        gradient = slopes @ (self.weights - plain - sized)
+        return gradient, _scatter(plain, slopes) + _scatter(sized, slopes)
 
 
-def _covariance(p: Floats, slopes: Floats) -> Floats:
-    centred = slopes - (slopes @ p)[:, None]
-    return (centred * p) @ centred.T
+def _scatter(weights: Floats, slopes: Floats) -> Floats:
+    """Weighted squares of the slopes about their mean."""
+    centred = slopes - (slopes @ weights / max(float(weights.sum()), NO_COUNTS))[:, None]
+    return (centred * weights) @ centred.T
 
 
-def _days(n_d: int) -> Floats:
+def steps(n_d: int) -> Floats:
+    """The durations 1 ... n_d as numbers.
+
+    Examples
+    --------
+    >>> steps(3)
+    array([1., 2., 3.])
+    """
     return np.arange(1.0, n_d + 1.0)
 
 
@@ -173,26 +207,26 @@ def _days(n_d: int) -> Floats:
 def _grid(law: Law, n_d: int) -> tuple[Floats, Floats]:
     """Points all over the box of a law, and its log-weights there."""
     box = law.box(n_d)
-    steps = round(_GRID_CELLS ** (1.0 / len(box))) if len(box) > 1 else 64
-    axes = [np.linspace(low, high, steps) for low, high in box]
+    n = 64 if len(box) == 1 else 24
+    axes = [np.linspace(low, high, n) for low, high in box]
     theta = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=-1)
     return theta, law.log_weights(theta, n_d)
 
 
 def _geometric(theta: Floats, n_d: int) -> Floats:
     """p(d) ∝ q^(d-1), theta = log(-log q): a stay goes on with probability q after every step."""
-    return -np.exp(theta[..., :1]) * (_days(n_d) - 1.0)
+    return -np.exp(theta[..., :1]) * (steps(n_d) - 1.0)
 
 
 def _poisson(theta: Floats, n_d: int) -> Floats:
     """D - 1 is Poisson; theta is the logarithm of its mean."""
-    k = _days(n_d) - 1.0
+    k = steps(n_d) - 1.0
     return k * theta[..., :1] - gammaln(k + 1.0)
 
 
 def _negative_binomial(theta: Floats, n_d: int) -> Floats:
     """D - 1 is negative binomial; theta holds the logarithms of its mean and its size r."""
-    k = _days(n_d) - 1.0
+    k = steps(n_d) - 1.0
     log_m, log_r = theta[..., :1], theta[..., 1:]
     log_q = -np.log1p(np.exp(log_r - log_m))  # q = m / (m + r)
     # Γ(r + k) / Γ(r) as a product: a difference of two large gammaln would be noise for large r.
@@ -202,16 +236,15 @@ def _negative_binomial(theta: Floats, n_d: int) -> Floats:
 
 
 def _lognormal(theta: Floats, n_d: int) -> Floats:
-    """D is a log-normal number rounded to the nearest; theta is its log-median and log(sigma)."""
-    edges = np.log(_days(n_d) + 0.5)
-    upper = (edges - theta[..., :1]) / np.exp(theta[..., 1:])
-    lower = np.concatenate([np.full_like(upper[..., :1], -np.inf), upper[..., :-1]], axis=-1)
-    # Both tails are taken on the side where the normal distribution function is small.
-    flip = lower > 0.0
-    a, b = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
-    log_b = log_ndtr(b)
-    ratio = np.exp(np.minimum(log_ndtr(a) - log_b, -1e-300))
-    return np.asarray(log_b + np.log(np.maximum(-np.expm1(np.log(ratio + 1e-320)), 1e-300)))
+    """P(d) is proportional to a log-normal density at d.
+
+    With l = log d - log √n_d and b = 1 / σ², log p(d) = (c - 1) l - b l² / 2 up to a constant, and
+    c = b (μ - log √n_d). theta holds c / (1 + b), which has a limit both where σ is small, so that
+    only μ matters, and where it is large, so that only c does; and log b.
+    """
+    l = np.log(steps(n_d)) - 0.5 * np.log(n_d)
+    b = np.exp(theta[..., 1:])
+    return np.asarray((theta[..., :1] * (1.0 + b) - 1.0) * l - 0.5 * b * l**2)
 
 
 LAWS = {
@@ -224,7 +257,7 @@ LAWS = {
             _negative_binomial,
             lambda n_d: [(-18.0, 18.0 + np.log(n_d)), (-5.0, 12.0)],
         ),
-        Law("lognormal", _lognormal, lambda n_d: [(-2.0, 3.0 + np.log(n_d)), (-6.0, 2.5)]),
+        Law("lognormal", _lognormal, lambda n_d: [(-30.0, 30.0), (-14.0, 11.0)]),
     )
 }
 
@@ -265,7 +298,7 @@ def fit_free(weights: Floats, size_biased: float = 0.0) -> Floats:
     """
     if size_biased <= 0.0:
         return weights / weights.sum()
-    d = _days(len(weights))
+    d = steps(len(weights))
     plain = max(float(weights.sum()) - size_biased, 0.0)
     # Newton climbs to the root from below, since the sum is convex and falls: ρ = N / E[D].
     rho = size_biased / len(weights)

@@ -1,18 +1,12 @@
-"""Maximum likelihood by expectation-maximisation, extrapolated, and never downhill.
+"""Maximum likelihood by expectation-maximisation: quasi-Newton steps, EM steps, never downhill.
 
-One E-step at a point gives both its likelihood and the next EM step, so a trial point that turns
-out better costs nothing extra: its E-step is the next one. A trial that is no better is dropped for
-the plain EM step, which cannot be worse.
+One E-step at a point gives its likelihood, the gradient and the next EM step, so a trial point that
+turns out better costs nothing extra: its E-step is the next one. A trial that is no better is
+dropped for the plain EM step, which cannot be worse, and still teaches the curvature.
 
 What is maximised is the log-likelihood plus ``pseudocount`` times the sum of the logarithms of all
-possible entries of the four tables, rows that follow a duration law excepted: a law has few
-parameters and needs no smoothing. Entries that are zero at the start stay zero.
-
-Where the first stay may have begun before its sequence, the first state is drawn from ``start`` and
-the sequence meets its stay at a random step: r steps are left with probability P(D >= r) / E[D].
-The whole duration d of that stay is one more hidden quantity, met with probability
-d p(d) / E[D] and then equally likely at each of its steps; see :mod:`sojourn.durations` for the
-M-step that follows.
+possible entries of the tables, rows that follow a duration law excepted. Entries that are zero at
+the start stay zero.
 """
 
 from __future__ import annotations
@@ -25,13 +19,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.durations import LAWS, NO_COUNTS, fit_free, laws_of, residual
+from sojourn.durations import laws_of
 from sojourn.errors import SojournError
+from sojourn.mstep import Model, Weights, initial_law, log_prior, m_step, maximise, on_laws, weigh
 from sojourn.params import Params
-from sojourn.posterior import ExpectedCounts, expected_counts, expected_counts_each
+from sojourn.posterior import expected_counts, expected_counts_each
+from sojourn.quasinewton import Local, Memory, moved, survey
 
 if TYPE_CHECKING:
     from sojourn.sequences import Sequences
+
+__all__ = ["EMResult", "m_step", "run_em"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -75,11 +73,15 @@ class EMResult:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A model, what the data expect of it and what is maximised there."""
+    """A model, what the data expect of it, and what is maximised there."""
 
-    params: Params
-    counts: ExpectedCounts
+    model: Model
+    weights: Weights
+    log_likelihood: float
     objective: float
+
+    def local(self) -> Local:
+        return survey(self.model, self.weights)
 
 
 def run_em(
@@ -137,199 +139,91 @@ def run_em(
     >>> result.converged, result.log_likelihood > float(truth.log_prob(seqs).sum())
     (True, True)
     """
-    laws = laws_of(durations, params.n_states)
     if not pseudocount >= 0.0:
         raise SojournError(f"pseudocount is {pseudocount!r}; expected a number of at least 0")
     if max_iter < 1:
         raise SojournError(f"max_iter is {max_iter!r}; expected at least 1")
-    params = on_laws(params, laws)
-    sequences, labels = _possible(params, sequences, left_censored, labels, n_jobs)
+    model = on_laws(params, laws_of(durations, params.n_states))
+    labels = _checked(labels, sequences, params.n_states)
     passes = 0
 
-    def evaluate(model: Params) -> _Point:
+    def evaluate(model: Model) -> _Point:
         nonlocal passes
-        initial = initial_law(model) if left_censored else None
-        counts = expected_counts(model, sequences, initial, labels, n_jobs)
         passes += 1
-        value = counts.log_likelihood + _log_prior(model, pseudocount, laws)
-        return _Point(model, counts, value)
+        initial = initial_law(model.params) if left_censored else None
+        counts = expected_counts(model.params, sequences, initial, labels, n_jobs)
+        return _Point(
+            model,
+            weigh(counts, model, pseudocount, left_censored),
+            counts.log_likelihood,
+            counts.log_likelihood + log_prior(model, pseudocount),
+        )
 
-    point = evaluate(params)
+    point = evaluate(model)
+    if point.objective == -np.inf:
+        sequences, labels = _possible(model.params, sequences, left_censored, labels, n_jobs)
+        point = evaluate(model)
     history = [point.objective]
+    enough = tol * sequences.n_total
+    memory = Memory()
+    here = point.local()
+    checking = not accelerate  # whether the next step is EM's, which alone may end the climb
     converged = False
-    earlier: tuple[Params, Params] | None = None  # where the last EM step began and ended
     try:
         while passes < max_iter and not converged:
-            following = m_step(point.counts, point.params, pseudocount, laws, left_censored)
-            trial = None
-            if accelerate and earlier is not None and passes + 1 < max_iter:
-                trial = evaluate(_extrapolate(earlier[0], earlier[1], following, laws))
-            if trial is not None and trial.objective > point.objective:
-                earlier = None
-            else:
-                trial = evaluate(following)
-                earlier = (point.params, following) if earlier is None else None
-            gain = trial.objective - point.objective
-            if gain >= 0.0:
-                point = trial
-                history.append(point.objective)
-                if callback is not None:
-                    callback(len(history) - 1, point.objective, point.params)
-            converged = bool(gain < tol * sequences.n_total)
+            step = None if checking else memory.direction(here)
+            better = None
+            if step is not None:
+                trial = evaluate(moved(point.model, step))
+                there = trial.local()
+                memory.learn(here, there)
+                if trial.objective > point.objective:
+                    better = trial
+            if better is None:
+                if passes == max_iter:
+                    break
+                step = None
+                better = evaluate(maximise(point.weights, point.model))
+                there = better.local()
+                memory.learn(here, there)
+            gain = better.objective - point.objective
+            converged = step is None and gain < enough
+            checking = not accelerate or (step is not None and gain < enough)
+            if gain < 0.0:  # an EM step falls by rounding alone
+                break
+            point, here = better, there
+            history.append(point.objective)
+            if callback is not None:
+                callback(len(history) - 1, point.objective, point.model.params)
     except KeyboardInterrupt:
-        pass
+        converged = False
+    params = point.model.params
     return EMResult(
-        params=point.params,
-        initial=initial_law(point.params) if left_censored else None,
+        params=params,
+        initial=initial_law(params) if left_censored else None,
         history=history,
-        log_likelihood=point.counts.log_likelihood,
+        log_likelihood=point.log_likelihood,
         n_passes=float(passes),
         converged=converged,
     )
 
 
-def m_step(
-    counts: ExpectedCounts,
-    params: Params,
-    pseudocount: float = 0.0,
-    laws: Sequence[str] | None = None,
-    left_censored: bool = False,
-) -> Params:
-    """The model that maximises the expected log-likelihood that the counts stand for.
-
-    Parameters
-    ----------
-    counts : ExpectedCounts
-        What the data expect under ``params``.
-    params : Params
-        The model before; rows that met no data stay as they are.
-    pseudocount : float
-        Added to every entry that is not zero in ``params``.
-    laws : sequence of str, optional
-        The duration law of each state; free tables if not given.
-    left_censored : bool
-        Whether ``counts.initial`` holds stays met at a random step.
-
-    Examples
-    --------
-    >>> from sojourn import Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> counts = expected_counts(p, Sequences.from_lists([[0, 0, 1], [0, 0, 1, 0]]))
-    >>> m_step(counts, p).duration
-    array([[0.  , 1.  ],
-           [0.75, 0.25]])
-    """
-    laws = ("free",) * params.n_states if laws is None else laws
-    duration = counts.duration
-    size_biased = np.zeros(params.n_states)
-    if left_censored:
-        size_biased = counts.start
-        duration = duration + _whole_stays(counts.initial, params.duration)
-    else:
-        duration = duration + counts.initial
-    return Params(
-        start=_normalised(counts.start[None], params.start[None], pseudocount)[0],
-        transition=_normalised(counts.transition, params.transition, pseudocount),
-        duration=np.stack(
-            [
-                _fit_row(law, w, size, row, pseudocount)
-                for law, w, size, row in zip(
-                    laws, duration, size_biased, params.duration, strict=True
-                )
-            ]
-        ),
-        emission=_normalised(counts.emission, params.emission, pseudocount),
-    )
-
-
-def initial_law(params: Params) -> Floats:
-    """p(first state, steps left) where the first stay is met at a random one of its steps.
-
-    Examples
-    --------
-    >>> initial_law(Params([1], [[1]], [[0.5, 0.0, 0.5]], [[1]]))
-    array([[0.5 , 0.25, 0.25]])
-    """
-    return params.start[:, None] * residual(params.duration)
-
-
-def on_laws(params: Params, laws: Sequence[str]) -> Params:
-    """The model with each duration row replaced by the nearest that follows its law.
-
-    Examples
-    --------
-    >>> on_laws(Params([1], [[1]], [[0.5, 0.0, 0.5]], [[1]]), ["free"]).duration
-    array([[0.5, 0. , 0.5]])
-    """
-    if all(law == "free" for law in laws):
-        return params
-    rows = [
-        row if law == "free" else LAWS[law].fit(row, allowed=row > 0.0)
-        for law, row in zip(laws, params.duration, strict=True)
-    ]
-    return Params(params.start, params.transition, np.stack(rows), params.emission)
-
-
-def _whole_stays(initial: Floats, duration: Floats) -> Floats:
-    """Expected whole durations of stays of which r steps were left: p(d | r) = p(d) / P(D >= r)."""
-    survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
-    share = np.divide(initial, survivor, out=np.zeros_like(initial), where=initial > 0.0)
-    return duration * np.cumsum(share, axis=1)
-
-
-def _normalised(counts: Floats, before: Floats, pseudocount: float) -> Floats:
-    """Rows of counts as probabilities; those with none stay as they were."""
-    counts = counts + pseudocount * (before > 0.0)
-    sums = counts.sum(axis=1, keepdims=True)
-    seen = sums > NO_COUNTS
-    return np.where(seen, counts / np.where(seen, sums, 1.0), before)
-
-
-def _fit_row(law: str, weights: Floats, size: float, before: Floats, pseudocount: float) -> Floats:
-    """A duration row, no worse than the one before for what the M-step maximises."""
-    allowed = before > 0.0
-    if law == "free":
-        weights = weights + pseudocount * allowed
-    if weights.sum() <= NO_COUNTS:
-        return before
-    if law == "free":
-        return fit_free(weights, size)
-    row = LAWS[law].fit(weights, size, allowed)
-    d = np.arange(1.0, len(row) + 1.0)
-
-    def value(p: Floats) -> float:
-        return float(weights[allowed] @ np.log(p[allowed]) - size * np.log(p @ d))
-
-    return row if value(row) >= value(before) else before
-
-
-def _log_prior(params: Params, pseudocount: float, laws: Sequence[str]) -> float:
-    if pseudocount == 0.0:
-        return 0.0
-    free = np.array([law == "free" for law in laws])
-    tables = (params.start, params.transition, params.duration[free], params.emission)
-    return pseudocount * float(sum(np.log(table[table > 0.0]).sum() for table in tables))
-
-
-def _extrapolate(x0: Params, x1: Params, x2: Params, laws: Sequence[str]) -> Params:
-    """SQUAREM's step from three successive EM iterates, in square roots of probabilities."""
-    tables = [
-        tuple(np.sqrt(np.atleast_2d(getattr(p, name))) for p in (x0, x1, x2))
-        for name in ("start", "transition", "duration", "emission")
-    ]
-    r2 = sum(float(((b - a) ** 2).sum()) for a, b, _ in tables)
-    v2 = sum(float(((c - 2 * b + a) ** 2).sum()) for a, b, c in tables)
-    step = max(1.0, np.sqrt(r2 / v2)) if v2 > 0.0 else 1.0
-    start, transition, duration, emission = (
-        _towards(a + 2 * step * (b - a) + step**2 * (c - 2 * b + a), c) for a, b, c in tables
-    )
-    return on_laws(Params(start[0], transition, duration, emission), laws)
-
-
-def _towards(root: Floats, latest: Floats) -> Floats:
-    """Rows of probabilities from square roots, none of which falls to a tenth of the latest."""
-    p = np.maximum(root, 0.1 * latest) ** 2
-    return p / p.sum(axis=1, keepdims=True)
+def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes | None:
+    """The labels, or None where there are none."""
+    if labels is None:
+        return None
+    labels = np.ascontiguousarray(labels, dtype=np.int32)
+    if labels.shape != sequences.codes.shape:
+        raise SojournError(
+            f"there are {labels.size} labels for {sequences.n_total} symbols; give one a step, "
+            f"-1 where the state is not known"
+        )
+    if labels.size and not -1 <= labels.min() <= labels.max() < n_states:
+        raise SojournError(
+            f"labels lie in {labels.min()} ... {labels.max()}; expected states 0 ... "
+            f"{n_states - 1}, or -1 where the state is not known"
+        )
+    return labels if np.any(labels >= 0) else None
 
 
 def _possible(
@@ -340,41 +234,16 @@ def _possible(
     n_jobs: int | None,
 ) -> tuple[Sequences, Codes | None]:
     """The sequences, and labels, that the model can produce; a warning if some are left out."""
-    if labels is not None:
-        labels = np.ascontiguousarray(labels, dtype=np.int32)
-        if labels.shape != sequences.codes.shape:
-            raise SojournError(
-                f"there are {labels.size} labels for {sequences.n_total} symbols; give one a step, "
-                f"-1 where the state is not known"
-            )
-        if labels.size and not -1 <= labels.min() <= labels.max() < params.n_states:
-            raise SojournError(
-                f"labels lie in {labels.min()} ... {labels.max()}; expected states 0 ... "
-                f"{params.n_states - 1}, or -1 where the state is not known"
-            )
     initial = initial_law(params) if left_censored else None
-    counts = expected_counts(params, sequences, initial, labels, n_jobs)
-    if np.isfinite(counts.log_likelihood):
-        return sequences, labels
-    possible = np.concatenate(
-        [
-            [
-                np.isfinite(one.log_likelihood)
-                for one in expected_counts_each(
-                    params,
-                    sequences[i : i + 256],
-                    initial,
-                    None
-                    if labels is None
-                    else labels[
-                        sequences.offsets[i] : sequences.offsets[min(i + 256, len(sequences))]
-                    ],
-                    n_jobs,
-                )
-            ]
-            for i in range(0, len(sequences), 256)
-        ]
-    )
+    possible = np.empty(len(sequences), dtype=bool)
+    for first in range(0, len(sequences), 256):  # counts of each sequence take room
+        part = sequences[first : first + 256]
+        known = None
+        if labels is not None:
+            at = sequences.offsets[first]
+            known = labels[at : at + part.n_total]
+        each = expected_counts_each(params, part, initial, known, n_jobs)
+        possible[first : first + 256] = [np.isfinite(one.log_likelihood) for one in each]
     out = sequences.ids[~possible]
     if not possible.any():
         raise SojournError(
