@@ -95,18 +95,13 @@ def _chunk_runner(
         )  # fmt: skip
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=_times(model.init, at_start)[:, :n_d].copy(),
-            transition=_times(model.A, transition).reshape(n_x, -1)[:, :n_x].copy(),
-            duration=_times(model.D, duration)[:, :n_d].copy(),
+            initial=(model.init * at_start)[:, :n_d].copy(),
+            transition=(model.A * transition).reshape(n_x, -1)[:, :n_x].copy(),
+            duration=(model.D * duration)[:, :n_d].copy(),
             emission=np.ascontiguousarray(emission[:-1].T),
         )
 
     return run
-
-
-def _times(probabilities: Floats, counts: Floats) -> Floats:
-    """Their product; zero where the probability is, however large the other grew."""
-    return np.where(probabilities > 0.0, probabilities * counts, 0.0)
 
 
 def expected_counts(
