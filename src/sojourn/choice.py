@@ -9,8 +9,9 @@ import numpy as np
 from sojourn.errors import SojournError
 from sojourn.filtering import Filter, make_filter, run_filter
 from sojourn.holdout import Pieces
-from sojourn.moments import Adjacent, Gapped, Moments
+from sojourn.moments import Moments
 from sojourn.operators import Operators, PaperSpectrum, Spectrum, decompose
+from sojourn.tables import Adjacent, Gapped
 
 # Ranks that differ by less than a third are rarely told apart by what is held out.
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)

@@ -1,16 +1,14 @@
 """Moments: how often windows of symbols occur together. One pass, and they add.
 
 Two sets are counted over a window shape (`windows`): the `Adjacent` one, whose left and right
-windows touch, and the paper's `Gapped` one, with a symbol between them. Axes stand in time order
-and are named so: ``M_LoR`` is indexed by left window, symbol, right window.
+windows touch, and the paper's `Gapped` one, with a symbol between them (`tables`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -20,80 +18,12 @@ from sojourn.errors import SojournError
 from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 from sojourn.parallel import each, n_threads
 from sojourn.sequences import Sequences
-from sojourn.windows import MAX_ENTRIES, check_offsets
+from sojourn.tables import Adjacent, Gapped, Shape, kind_of, shape_of
+from sojourn.windows import check_offsets
 
 # Windows are coded tile by tile, so that even one endless sequence needs little memory.
 TILE = 4096
 BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
-
-
-@dataclass(frozen=True, eq=False)
-class Adjacent:
-    """Counts of windows that touch: L ends at t-1, R starts at t.
-
-    Parameters
-    ----------
-    offsets : tuple of int
-        The window shape; the left window is its mirror image.
-    H : array (n_L, n_R)
-        L and R at the same t.
-    H_o : array (n_L, n_o, n_R)
-        L, the symbol at t, and R one step later; over the same t as `H`.
-    first : array (n_R,)
-        The first window of each sequence.
-    """
-
-    offsets: tuple[int, ...]
-    H: NDArray[Any]
-    H_o: NDArray[Any]
-    first: NDArray[Any]
-
-    def __add__(self, other: Any) -> Self:
-        return _add(self, other)
-
-
-@dataclass(frozen=True, eq=False)
-class Gapped:
-    """The paper's counts: L ends at t-1, R starts at t+1, the symbol o at t lies between.
-
-    The leading axis is the step: one entry for all t together (Algorithm 2), or one for each t
-    from the start of the sequence (Algorithm 1).
-
-    Parameters
-    ----------
-    offsets : tuple of int
-        The window shape; the left window is its mirror image.
-    M_LoR : array (n_t, n_L, n_o, n_R)
-        L, o and R; its sum over o is the M(L, R) it is divided by.
-    M_LR, M_LR1 : arrays (n_t, n_L, n_R)
-        L with R, and with R one step later, over the same t. Entry t of the leading axis is of the
-        left window that ends at t-2, as in the paper's D̃ for step t.
-    M_oo : array (n_t, n_o, n_o)
-        The symbols at t and t+1.
-    root : array (n_o, n_o, n_R)
-        The first two symbols of each sequence and the window that starts at the third.
-    """
-
-    offsets: tuple[int, ...]
-    M_LoR: NDArray[Any]
-    M_LR: NDArray[Any]
-    M_LR1: NDArray[Any]
-    M_oo: NDArray[Any]
-    root: NDArray[Any]
-
-    def __add__(self, other: Any) -> Self:
-        n_t = max(len(self.M_LoR), len(other.M_LoR))
-        return _add(self._padded(n_t), other._padded(n_t))
-
-    def _padded(self, n_t: int) -> Gapped:
-        """The same counts with empty steps after them, so that sets of other lengths add."""
-        more = n_t - len(self.M_LoR)
-        steps = (self.M_LoR, self.M_LR, self.M_LR1, self.M_oo)
-        M_LoR, M_LR, M_LR1, M_oo = (
-            np.concatenate([M, np.zeros((more, *M.shape[1:]), M.dtype)]) if more else M
-            for M in steps
-        )
-        return Gapped(self.offsets, M_LoR, M_LR, M_LR1, M_oo, self.root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +41,12 @@ class Moments:
         included.
     limit : int
         Pieces with this key or a larger one are not held out; see `Pieces.bounded`.
+
+    Examples
+    --------
+    >>> a, b = (count(Sequences.from_lists([row]), [(0,)]) for row in ([0, 1, 0], [1, 0, 1, 1]))
+    >>> (a + b).n_total, (a + b).whole(0).first
+    (7, array([1, 1]))
     """
 
     tables: tuple[Adjacent | Gapped, ...]
@@ -121,7 +57,7 @@ class Moments:
     limit: int = NO_LIMIT
 
     def __add__(self, other: Moments) -> Moments:
-        if [_kind(table) for table in self.tables] != [_kind(table) for table in other.tables]:
+        if [kind_of(table) for table in self.tables] != [kind_of(table) for table in other.tables]:
             mine, its = ([table.offsets for table in m.tables] for m in (self, other))
             raise SojournError(
                 f"moments over windows {mine} and {its} do not add, or are of other algorithms or "
@@ -132,7 +68,7 @@ class Moments:
         heldout = self.heldout + other.heldout
         kept, evicted, limit = heldout.bounded(min(self.limit, other.limit))
         if evicted:
-            tables = tuple(t + _count_table(evicted, _like(t), 1) for t in tables)
+            tables = tuple(t + _count_table(evicted, shape_of(t), 1) for t in tables)
         return Moments(
             tables,
             kept.compact(),
@@ -145,37 +81,12 @@ class Moments:
     def whole(self, table: int) -> Adjacent | Gapped:
         """One of the tables with the held-out pieces counted too."""
         counts = self.tables[table]
-        return counts + _count_table(self.heldout, _like(counts), 1) if self.heldout else counts
+        return counts + _count_table(self.heldout, shape_of(counts), 1) if self.heldout else counts
 
     @property
     def needs(self) -> int:
         """Number of symbols a sequence needs to hold the windows of some table."""
-        return min(_like(table).needs for table in self.tables)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What to count: a window, and whether its halves touch or the paper's symbol lies between."""
-
-    offsets: tuple[int, ...]
-    n_symbols: int
-    gapped: bool = False
-    steps: int = 0  # of a gapped shape: 0 for all t together, else the longest sequence
-
-    @property
-    def n_windows(self) -> int:
-        """Number of windows n_o^ℓ."""
-        return int(self.n_symbols ** len(self.offsets))
-
-    @property
-    def n_entries(self) -> int:
-        """Number of entries of the largest table."""
-        return self.n_windows**2 * self.n_symbols * max(self.steps, 1)
-
-    @property
-    def needs(self) -> int:
-        """Number of symbols a sequence needs to hold both windows once."""
-        return 2 * self.offsets[-1] + (4 if self.gapped else 3)
+        return min(shape_of(table).needs for table in self.tables)
 
 
 def count(
@@ -225,7 +136,7 @@ def count(
         Shape(check_offsets(w), sequences.n_symbols, gapped or per_step, steps) for w in windows
     ]
     for shape in shapes:
-        _check(shape)
+        shape.check()
     training, eligible = split(
         sequences, SHARE if holdout else 0.0, None if per_step else BLOCK, shift
     )
@@ -233,45 +144,6 @@ def count(
     training = training.with_pieces(evicted)
     tables = tuple(_count_table(training, shape, n_jobs) for shape in shapes)
     return Moments(tables, kept.compact(), len(sequences), sequences.n_total, longest, limit)
-
-
-def _check(shape: Shape) -> None:
-    if shape.n_entries <= MAX_ENTRIES:
-        return
-    n_o, steps = shape.n_symbols, max(shape.steps, 1)
-    fitting = [n for n in range(1, 27) if n_o ** (2 * n + 1) * steps <= MAX_ENTRIES]
-    if fitting:
-        remedy = f"at most {fitting[-1]}, such as windows={tuple(range(fitting[-1]))}, fit"
-    else:
-        most = int((MAX_ENTRIES / steps) ** (1 / 3) + 1e-9)
-        remedy = f"windows of one symbol fit where there are at most {most}; merge rare ones"
-    if shape.steps:
-        remedy += ", or keep no step apart: algorithm='pooled'"
-    raise SojournError(
-        f"windows of {len(shape.offsets)} symbols out of {n_o} need a table of "
-        f"{shape.n_entries:.3g} entries ({shape.n_entries * 8 / 2**30:.3g} GiB), and at most "
-        f"{MAX_ENTRIES:.3g} are held: {remedy}"
-    )
-
-
-def _add(a: Any, b: Any) -> Any:
-    """Two sets of counts over the same window shape, table by table."""
-    names = [f.name for f in fields(a) if f.name != "offsets"]
-    return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
-
-
-def _like(table: Adjacent | Gapped) -> Shape:
-    """The shape that a table was counted for."""
-    if isinstance(table, Adjacent):
-        return Shape(table.offsets, table.H_o.shape[1])
-    n_t = len(table.M_LoR)
-    return Shape(table.offsets, table.M_LoR.shape[2], True, n_t if n_t > 1 else 0)
-
-
-def _kind(table: Adjacent | Gapped) -> Shape:
-    """What two tables must have in common to add."""
-    shape = _like(table)
-    return replace(shape, steps=min(shape.steps, 1))
 
 
 def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Adjacent | Gapped:

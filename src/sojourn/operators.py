@@ -16,7 +16,7 @@ from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from sojourn.errors import SojournError
-from sojourn.moments import Adjacent, Gapped
+from sojourn.tables import Adjacent, Gapped
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
 from sojourn.holdout import Pieces
-from sojourn.moments import Adjacent, Gapped, Moments
+from sojourn.moments import Moments
 from sojourn.params import Params
-from sojourn.windows import check_offsets, check_table, step_matrix
+from sojourn.tables import Adjacent, Gapped, Shape
+from sojourn.windows import check_offsets, step_matrix
 
 Array = NDArray[np.float64]
 
@@ -51,8 +52,18 @@ def exact_moments(
     >>> H.shape, np.linalg.matrix_rank(H)
     ((9, 9), np.int64(4))
     """
-    make = _gapped if gapped or per_step else _adjacent
-    tables = tuple(make(params, check_offsets(w), length, per_step) for w in windows)
+    gapped = gapped or per_step
+    steps = length if per_step else 0
+    shapes = [Shape(check_offsets(w), params.n_symbols, gapped, steps) for w in windows]
+    for shape in shapes:
+        shape.check()
+        if length < shape.needs:
+            raise SojournError(
+                f"windows {shape.offsets} need sequences of at least {shape.needs} symbols, not "
+                f"{length}"
+            )
+    make = _gapped if gapped else _adjacent
+    tables = tuple(make(params, shape, length) for shape in shapes)
     no = np.empty(0, np.int64)
     none = Pieces(no.astype(np.int32), no, no, no.astype(bool), no.astype(np.uint64))
     return Moments(tables, none, 1, length, length)
@@ -62,7 +73,6 @@ class _Chain:
     """The hidden chain over (x, d), and the laws of windows given or with its state."""
 
     def __init__(self, params: Params, window: tuple[int, ...]) -> None:
-        check_table(params.n_symbols ** len(window), params.n_states * params.max_duration)
         self.V = step_matrix(params.transition, params.duration).T  # (S, S), rows sum to one
         self.E = np.tile(params.emission, (params.max_duration, 1))  # (S, n_o)
         self.law = (params.start[:, None] * params.duration).T.ravel()  # (S,) at t = 1
@@ -84,47 +94,41 @@ class _Chain:
             J = (J[:, None, :] * self.E.T).reshape(-1, J.shape[1])
         return J
 
-    def laws(self, first: int, last: int) -> Array:
-        """p(state) at steps `first` to `last` - 1, counted from 0, (n, S)."""
-        if last <= first:
-            raise SojournError(f"sequences are too short for windows {self.window}")
-        law = self.law @ np.linalg.matrix_power(self.V, first)
-        out = np.empty((last - first, len(law)))
+    def laws(self, n: int, apart: bool = False) -> Array:
+        """p(state) at the first n steps, (n, S); summed over them if not `apart`, (1, S)."""
+        law, out = self.law, np.empty((n, len(self.law)))
         for row in out:
             row[:] = law
             law = law @ self.V
-        return out
+        return out if apart else out.sum(axis=0, keepdims=True)
 
 
-def _adjacent(params: Params, window: tuple[int, ...], length: int, _: bool) -> Adjacent:
-    chain = _Chain(params, window)
+def _adjacent(params: Params, shape: Shape, length: int) -> Adjacent:
+    window, chain = shape.offsets, _Chain(params, shape.offsets)
     F, span = chain.right(), window[-1]
     # L's first step for t = span + 1, ..., length - span - 2
-    law = chain.laws(0, length - 2 * span - 2).sum(axis=0)
+    law = chain.laws(length - 2 * span - 2)[0]
     J = chain.left(law) @ chain.V  # p(L, state at t)                        (n_L, S)
     H_o = np.stack([(J * e) @ chain.V @ F for e in chain.E.T], axis=1)
     return Adjacent(window, J @ F, H_o, chain.law @ F)
 
 
-def _gapped(params: Params, window: tuple[int, ...], length: int, per_step: bool) -> Gapped:
-    chain = _Chain(params, window)
+def _gapped(params: Params, shape: Shape, length: int) -> Gapped:
+    window, chain = shape.offsets, _Chain(params, shape.offsets)
     V, E, F, span = chain.V, chain.E, chain.right(), window[-1]
-    n, n_o = F.shape[1], E.shape[1]
-    n_t = length if per_step else 1
+    n, n_o, apart = F.shape[1], E.shape[1], shape.steps > 0
+    n_t = max(shape.steps, 1)
     M_LoR, M_LR, M_LR1 = np.zeros((n_t, n, n_o, n)), np.zeros((n_t, n, n)), np.zeros((n_t, n, n))
     M_oo = np.zeros((n_t, n_o, n_o))
-    laws = chain.laws(0, length)
-
-    def add(tables: Array, step: int, M: Array) -> None:
-        tables[step if per_step else 0] += M
-
-    for t in range(length - 1):
-        add(M_oo, t, (laws[t][:, None] * E).T @ V @ E)
-    for t in range(span + 1, length - span - 1):
-        J = chain.left(laws[t - 1 - span]) @ V  # p(L, state at t)               (n_L, S)
-        add(M_LoR, t, np.stack([(J * e) @ V @ F for e in E.T], axis=1))
-        if t < length - span - 2:
-            add(M_LR, t + 1, J @ V @ F)
-            add(M_LR1, t + 1, J @ V @ V @ F)
+    for t, law in enumerate(chain.laws(length - 1, apart)):
+        M_oo[t] = (law[:, None] * E).T @ V @ E
+    # `law` is that at the first step of L; o lies span + 1 steps later
+    for t, law in enumerate(chain.laws(length - 2 * span - 2, apart), apart * (span + 1)):
+        J = chain.left(law) @ V  # p(L, state at t)                              (n_L, S)
+        M_LoR[t] = np.stack([(J * e) @ V @ F for e in E.T], axis=1)
+    # and the first R span + 2 steps later
+    for t, law in enumerate(chain.laws(length - 2 * span - 3, apart), apart * (span + 2)):
+        J = chain.left(law) @ V @ V
+        M_LR[t], M_LR1[t] = J @ F, J @ V @ F
     root = np.einsum("sa,s,st,tb,tu,ur->abr", E, chain.law, V, E, V, F, optimize=True)
     return Gapped(window, M_LoR, M_LR, M_LR1, M_oo, root)
