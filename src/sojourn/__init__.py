@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sojourn.ranks import exact_rank_report, rank_report
     from sojourn.sequences import Sequences, as_sequences
     from sojourn.spectral import SpectralHSMM
+    from sojourn.store import load
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "count",
     "exact_moments",
     "exact_rank_report",
+    "load",
     "rank_report",
 ]
 
@@ -41,6 +43,7 @@ _MODULES = {
     "count": "moments",
     "exact_moments": "population",
     "exact_rank_report": "ranks",
+    "load": "store",
     "rank_report": "ranks",
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.sequences import Sequences, as_sequences
+
+if TYPE_CHECKING:
+    from sojourn.stream import OnlineScorer
 
 
 class SequenceModel(BaseEstimator, ABC):
@@ -33,6 +37,26 @@ class SequenceModel(BaseEstimator, ABC):
         """
         sequences = self._encode(X, lengths)
         return float(self.score_samples(sequences).sum()) / max(n_observed(sequences), 1)
+
+    def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:
+        """Write the fitted model to a file, whole or not at all; `sojourn.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            By custom it ends in ``.sojourn``.
+        moments : bool
+            Whether a `SpectralHSMM` keeps its moments, without which `partial_fit` cannot go on.
+        """
+        from sojourn.store import save
+
+        save(self, path, moments=moments)
+
+    def stream(self) -> OnlineScorer:
+        """A scorer that is given one symbol at a time, at the start of a sequence."""
+        from sojourn.stream import online
+
+        return online(self)
 
     def _encode(self, X: Any, lengths: Any) -> Sequences:
         check_is_fitted(self)
