@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sojourn.population import exact_moments
     from sojourn.ranks import exact_rank_report, rank_report
     from sojourn.sequences import Sequences, as_sequences
+    from sojourn.sources import read, scan
     from sojourn.spectral import SpectralHSMM
     from sojourn.store import load
 
@@ -30,6 +31,8 @@ __all__ = [
     "exact_rank_report",
     "load",
     "rank_report",
+    "read",
+    "scan",
 ]
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
@@ -45,6 +48,8 @@ _MODULES = {
     "exact_rank_report": "ranks",
     "load": "store",
     "rank_report": "ranks",
+    "read": "sources",
+    "scan": "sources",
 }
 
 
