@@ -24,7 +24,7 @@ from sojourn.errors import SojournError
 from sojourn.mstep import Model, Weights, initial_law, log_prior, m_step, maximise, on_laws, weigh
 from sojourn.params import Params
 from sojourn.posterior import expected_counts, expected_counts_each
-from sojourn.quasinewton import Local, Memory, moved, survey
+from sojourn.quasinewton import Curvature, Local, moved, survey
 
 if TYPE_CHECKING:
     from sojourn.sequences import Sequences
@@ -165,33 +165,33 @@ def run_em(
         point = evaluate(model)
     history = [point.objective]
     enough = tol * sequences.n_total
-    memory = Memory()
+    curvature = Curvature()
     here = point.local()
     checking = not accelerate  # whether the next step is EM's, which alone may end the climb
     converged = False
     try:
         while passes < max_iter and not converged:
-            step = None if checking else memory.direction(here)
-            better = None
+            step = None if checking else curvature.step(here)
             if step is not None:
                 trial = evaluate(moved(point.model, step))
                 there = trial.local()
-                memory.learn(here, there)
-                if trial.objective > point.objective:
-                    better = trial
-            if better is None:
+                curvature.learn(here, there)
+                gain = trial.objective - point.objective
+                curvature.judge(here, step, gain)
+                if not gain > 0.0:
+                    step = None
+            if step is None:
                 if passes == max_iter:
                     break
-                step = None
-                better = evaluate(maximise(point.weights, point.model))
-                there = better.local()
-                memory.learn(here, there)
-            gain = better.objective - point.objective
+                trial = evaluate(maximise(point.weights, point.model))
+                there = trial.local()
+                curvature.learn(here, there)
+                gain = trial.objective - point.objective
             converged = step is None and gain < enough
             checking = not accelerate or (step is not None and gain < enough)
             if gain < 0.0:  # an EM step falls by rounding alone
                 break
-            point, here = better, there
+            point, here = trial, there
             history.append(point.objective)
             if callback is not None:
                 callback(len(history) - 1, point.objective, point.model.params)

@@ -11,7 +11,7 @@ limited-memory BFGS learns the curvature of the likelihood proper.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,37 +111,47 @@ def moved(model: Model, step: Floats) -> Model:
     return Model(Params(start[0], transition, duration, emission), theta, model.laws)
 
 
-@dataclass(frozen=True, eq=False)
-class Memory:
-    """The last steps and what they did to the gradient: the curvature met so far."""
+class Curvature:
+    """The curvature met on the last steps, and how far to trust it."""
 
-    size: int = 100
-    pairs: deque[tuple[Floats, Floats]] = field(default_factory=deque)
+    def __init__(self, memory: int = 100) -> None:
+        self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=memory)
+        self.radius = np.inf
 
     def learn(self, a: Local, b: Local) -> None:
         """Remember the way from a to b, if the likelihood curves down along it."""
         step, fall = b.at - a.at, a.gradient - b.gradient
         if np.all(np.isfinite(fall)) and step @ fall > 1e-10 * (step @ step):
             self.pairs.append((step, fall))
-            if len(self.pairs) > self.size:
-                self.pairs.popleft()
 
-    def direction(self, here: Local) -> Floats | None:
-        """The step that the curvature met so far advises; None where it knows of no way up."""
+    def step(self, here: Local) -> Floats | None:
+        """The step that the curvature advises; None where it knows of no way up."""
         if not self.pairs:
             return None
         step, fall = self.pairs[-1]
         # Missing information makes the likelihood flatter than the metric says, never steeper.
         reach = max(1.0, float(step @ fall / (fall @ here.scaled(fall))))
-        slope, shares = here.gradient.copy(), []
+        slope, shares = here.gradient, []
         for step, fall in reversed(self.pairs):
-            share = (step @ slope) / (step @ fall)
-            slope = slope - share * fall
-            shares.append(share)
+            shares.append((step @ slope) / (step @ fall))
+            slope = slope - shares[-1] * fall
         way = reach * here.scaled(slope)
         for (step, fall), share in zip(self.pairs, reversed(shares), strict=True):
             way = way + (share - (fall @ way) / (step @ fall)) * step
-        return way if np.all(np.isfinite(way)) and way @ here.gradient > 0.0 else None
+        if not (np.all(np.isfinite(way)) and way @ here.gradient > 0.0):
+            return None
+        return way * min(1.0, self.radius / float(np.linalg.norm(way)))
+
+    def judge(self, here: Local, step: Floats, gain: float) -> None:
+        """Widen the trust after a step that gained, narrow it after one that did not."""
+        length = float(np.linalg.norm(step))
+        if gain > 0.0:
+            if length >= 0.99 * self.radius:
+                self.radius *= 3.0
+        else:
+            # A parabola through both values and the slope has its top at this share of the step.
+            rise = float(step @ here.gradient)
+            self.radius = length * min(max(rise / (2.0 * (rise - gain) + 1e-300), 0.05), 0.5)
 
 
 def _on_sphere(table: Floats, step: Floats) -> Floats:
