@@ -116,7 +116,8 @@ def choose(
                 f"no sequence is long enough: the longest of {moments.n_sequences} has "
                 f"{moments.longest} symbols (an array's n_features = {moments.longest}), and "
                 f"windows {[t.offsets for t in moments.tables]} need {moments.needs}, none of them "
-                f"missing; give longer sequences or a smaller max_duration or window"
+                f"missing; give longer sequences or a smaller max_duration or window, or lengths= "
+                f"where the rows of X are sequences end to end"
             )
         return Choice(usable[0], rank or min(n_states, max_rank), EPSILONS[0] / n_o, ())
     trials: list[tuple[Trial, int, Operators]] = []

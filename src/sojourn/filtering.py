@@ -154,7 +154,7 @@ def _normalised(  # type: ignore[no-untyped-def]
             move = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * size
             then = min(step + 1, n_t - 1)
             p = filter_step(state, at, to, moves, move, rest, then, k, n_o, code, epsilon)
-            surprise[t] = -np.log(p)
+            surprise[t] = 0.0 - np.log(p)  # not -0 where p is 1
             at, to = to, at
         for j in range(width):
             states[i, j] = state[at + np.uint64(j)]
