@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from sojourn.sources import read, scan
     from sojourn.spectral import SpectralHSMM
     from sojourn.store import load
+    from sojourn.stream import OnlineScorer
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Moments",
+    "OnlineScorer",
     "Params",
     "Sequences",
     "SojournError",
@@ -38,6 +40,7 @@ __all__ = [
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
     "Moments": "moments",
+    "OnlineScorer": "stream",
     "Params": "params",
     "Sequences": "sequences",
     "SojournError": "errors",
