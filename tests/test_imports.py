@@ -60,6 +60,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("reading.files", "reading.rows"),
     ),
     "prepare": (("columns", "sequences"), ()),
+    "discretize": ((), ()),
     "parallel": ((), ()),
     "checks": ((), ()),
     "model": (("sequences",), ("store", "stream")),

@@ -7,10 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.discretize import Discretizer
     from sojourn.errors import SojournError
     from sojourn.moments import Moments, count
     from sojourn.params import Params
     from sojourn.population import exact_moments
+    from sojourn.prepare import events_from_changes
     from sojourn.ranks import exact_rank_report, rank_report
     from sojourn.sequences import Sequences, as_sequences
     from sojourn.sources import read, scan
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Discretizer",
     "Moments",
     "OnlineScorer",
     "Params",
@@ -29,6 +32,7 @@ __all__ = [
     "SpectralHSMM",
     "as_sequences",
     "count",
+    "events_from_changes",
     "exact_moments",
     "exact_rank_report",
     "load",
@@ -39,6 +43,7 @@ __all__ = [
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
+    "Discretizer": "discretize",
     "Moments": "moments",
     "OnlineScorer": "stream",
     "Params": "params",
@@ -47,6 +52,7 @@ _MODULES = {
     "SpectralHSMM": "spectral",
     "as_sequences": "sequences",
     "count": "moments",
+    "events_from_changes": "prepare",
     "exact_moments": "population",
     "exact_rank_report": "ranks",
     "load": "store",
