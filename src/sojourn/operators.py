@@ -198,8 +198,12 @@ def _adjacent(table: Adjacent, max_rank: int, seed: int) -> Spectrum:
     W, G = V[:, :k], G[:k]
     H_oW = (table.H_o.reshape(n_L * n_o, n_R) @ W).reshape(n_L, n_o, k) / n
     B = np.einsum("kl,lom->okm", G, H_oW, optimize=True)  # B_o = G H_o W             (n_o, k, k)
-    start = (table.first / max(table.first.sum(), 1)) @ W
-    return Spectrum(s, B, start, G @ H.sum(axis=1), H.sum(axis=0) @ W)
+    average = H.sum(axis=0)
+    # The start of one long sequence says little of others': a count, unlike an exact moment, is
+    # mixed with one average window.
+    first = table.first + average if table.first.dtype.kind == "i" else table.first
+    start = first / first.sum() @ W
+    return Spectrum(s, B, start, G @ H.sum(axis=1), average @ W)
 
 
 def _paper(table: Gapped, rank: int, n_states: int, seed: int) -> PaperSpectrum:
