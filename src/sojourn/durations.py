@@ -120,8 +120,16 @@ class Law:
         h = 1e-5 * np.eye(len(theta))
         return (self.log_weights(theta + h, n_d) - self.log_weights(theta - h, n_d)) / 2e-5
 
+    def bends(self, theta: Floats, n_d: int) -> Floats:
+        """Second derivatives of the log-weights, of shape (k, k, n_d)."""
+        h = 1e-4 * np.eye(len(theta))
+        both, apart = h[:, None] + h, h[:, None] - h
+        same = self.log_weights(theta + both, n_d) + self.log_weights(theta - both, n_d)
+        cross = self.log_weights(theta + apart, n_d) + self.log_weights(theta - apart, n_d)
+        return (same - cross) / 4e-8
+
     def _climb(self, aim: Aim, theta: Floats, log_w: Floats, value: float) -> Floats:
-        """Fisher scoring with damping: never down, and Newton's steps for exponential families."""
+        """Newton's method, damped so that it never goes down."""
         n_d = len(log_w)
         low, high = np.array(self.box(n_d), dtype=np.float64).T
         damping = 1e-6
@@ -130,22 +138,22 @@ class Law:
             free = ((theta > low) | (gradient > 0.0)) & ((theta < high) | (gradient < 0.0))
             if not free.any():
                 break
-            scale = np.diag(np.maximum(information.diagonal(), 1e-12 * aim.total))
+            scale = np.sqrt(np.maximum(information.diagonal(), 1e-12 * aim.total))[free]
+            bend = (information - self.bends(theta, n_d) @ aim.excess(log_w))[np.ix_(free, free)]
+            roots, axes = np.linalg.eigh(bend / np.outer(scale, scale))
+            along = axes.T @ (gradient[free] / scale)
             gain = 0.0
-            while gain <= 0.0 and damping < 1e9:
-                damped = (information + damping * scale)[np.ix_(free, free)]
+            while gain <= 0.0:
                 move = np.zeros_like(theta)
-                move[free] = np.clip(np.linalg.solve(damped, gradient[free]), -3.0, 3.0)
-                trial = np.clip(theta + move, low, high)
+                # Where the value bends upwards, the size of the bend still says how far to go.
+                move[free] = axes @ (along / (np.abs(roots) + damping)) / scale
+                if gradient @ move <= 1e-13 * abs(value) + 1e-15 * aim.total:
+                    return theta  # what is left is rounding
+                trial = np.clip(theta + np.clip(move, -3.0, 3.0), low, high)
                 trial_w = self.log_weights(trial, n_d)
                 gain = float(aim.value(trial_w)) - value
-                damping *= 0.1 if gain > 0.0 else 10.0
-            if gain <= 0.0:
-                break
+                damping = max(0.1 * damping, 1e-9) if gain > 0.0 else 10.0 * damping
             theta, log_w, value = trial, trial_w, value + gain
-            damping = max(damping, 1e-9)
-            if gain <= 1e-13 * abs(value):
-                break
         return theta
 
 
@@ -162,13 +170,17 @@ class Aim:
         """All of the weight."""
         return float(self.weights.sum())
 
+    @property
+    def plain(self) -> float:
+        """The weight of stays met as they begin."""
+        return max(self.total - self.size_biased, 0.0)
+
     def value(self, log_w: Floats) -> Floats:
         """What is maximised, for log-weights of shape (..., n_d)."""
         possible = log_w[..., self.allowed]
         top = possible.max(axis=-1)
         p = np.exp(possible - top[..., None])
-        plain = self.total - self.size_biased
-        value = log_w @ self.weights - self.total * top - plain * np.log(p.sum(axis=-1))
+        value = log_w @ self.weights - self.total * top - self.plain * np.log(p.sum(axis=-1))
         if self.size_biased > 0.0:
             value = value - self.size_biased * np.log(p @ steps(len(self.allowed))[self.allowed])
         return np.asarray(value)
@@ -176,7 +188,12 @@ class Aim:
     def expected(self, p: Floats) -> tuple[Floats, Floats]:
         """The weights that probabilities p expect: of stays met as they begin, and of the rest."""
         sized = p * steps(len(p))
-        return (self.total - self.size_biased) * p, self.size_biased * sized / sized.sum()
+        return self.plain * p, self.size_biased * sized / sized.sum()
+
+    def excess(self, log_w: Floats) -> Floats:
+        """By how much the weights exceed those that unnormalised log-weights expect."""
+        p = np.exp(log_w - log_w[self.allowed].max()) * self.allowed
+        return np.asarray(self.weights - sum(self.expected(p / p.sum())))
 
     def slope(self, log_w: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """Gradient and expected information in the parameters of a law."""
@@ -208,7 +225,9 @@ def _grid(law: Law, n_d: int) -> tuple[Floats, Floats]:
     """Points all over the box of a law, and its log-weights there."""
     box = law.box(n_d)
     n = 64 if len(box) == 1 else 24
-    axes = [np.linspace(low, high, n) for low, high in box]
+    t = np.linspace(-1.0, 1.0, n)
+    t = t * np.sqrt(np.abs(t))  # closer in the middle
+    axes = [0.5 * (low + high) + 0.5 * (high - low) * t for low, high in box]
     theta = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=-1)
     return theta, law.log_weights(theta, n_d)
 
@@ -257,7 +276,7 @@ LAWS = {
             _negative_binomial,
             lambda n_d: [(-18.0, 18.0 + np.log(n_d)), (-5.0, 12.0)],
         ),
-        Law("lognormal", _lognormal, lambda n_d: [(-30.0, 30.0), (-14.0, 11.0)]),
+        Law("lognormal", _lognormal, lambda n_d: [(-8.0, 8.0), (-14.0, 11.0)]),
     )
 }
 

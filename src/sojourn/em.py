@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,6 +81,7 @@ class _Point:
     log_likelihood: float
     objective: float
 
+    @cached_property
     def local(self) -> Local:
         return survey(self.model, self.weights)
 
@@ -166,34 +168,34 @@ def run_em(
     history = [point.objective]
     enough = tol * sequences.n_total
     curvature = Curvature()
-    here = point.local()
-    checking = not accelerate  # whether the next step is EM's, which alone may end the climb
+    step: Floats | None = None  # None stands for an EM step, which alone may end the climb
     converged = False
     try:
         while passes < max_iter and not converged:
-            step = None if checking else curvature.step(here)
             if step is not None:
                 trial = evaluate(moved(point.model, step))
-                there = trial.local()
-                curvature.learn(here, there)
                 gain = trial.objective - point.objective
-                curvature.judge(here, step, gain)
+                curvature.judge(point.local, step, gain)
+                if gain > -np.inf:
+                    curvature.learn(point.local, trial.local)
                 if not gain > 0.0:
                     step = None
-            if step is None:
-                if passes == max_iter:
-                    break
+                    continue
+            else:
                 trial = evaluate(maximise(point.weights, point.model))
-                there = trial.local()
-                curvature.learn(here, there)
                 gain = trial.objective - point.objective
-            converged = step is None and gain < enough
-            checking = not accelerate or (step is not None and gain < enough)
-            if gain < 0.0:  # an EM step falls by rounding alone
-                break
-            point, here = trial, there
-            history.append(point.objective)
-            if callback is not None:
+                if accelerate:
+                    curvature.learn(point.local, trial.local)
+            if gain >= 0.0:  # an EM step falls by rounding alone
+                point = trial
+                history.append(point.objective)
+            following = curvature.step(point.local) if accelerate else None
+            if step is None:
+                converged = gain <= 0.0 or max(gain, curvature.promise) < enough
+            elif gain < enough:
+                following = None
+            step = following
+            if gain >= 0.0 and callback is not None:
                 callback(len(history) - 1, point.objective, point.model.params)
     except KeyboardInterrupt:
         converged = False

@@ -117,16 +117,21 @@ class Curvature:
     def __init__(self, memory: int = 100) -> None:
         self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=memory)
         self.radius = np.inf
+        self.promise = 0.0  # what the last step advised would gain if nothing held it back
 
     def learn(self, a: Local, b: Local) -> None:
         """Remember the way from a to b, if the likelihood curves down along it."""
         step, fall = b.at - a.at, a.gradient - b.gradient
-        if np.all(np.isfinite(fall)) and step @ fall > 1e-10 * (step @ step):
+        # Very short steps are rounding. Where the data want what is all but impossible, slopes
+        # leave the range of their squares.
+        plain = step @ step > 1e-24 and np.abs(fall).max() < 1e100
+        if plain and step @ fall > 1e-10 * (step @ step):
             self.pairs.append((step, fall))
 
     def step(self, here: Local) -> Floats | None:
         """The step that the curvature advises; None where it knows of no way up."""
-        if not self.pairs:
+        self.promise = 0.0
+        if not self.pairs or not np.abs(here.gradient).max() < 1e100:
             return None
         step, fall = self.pairs[-1]
         # Missing information makes the likelihood flatter than the metric says, never steeper.
@@ -138,7 +143,8 @@ class Curvature:
         way = reach * here.scaled(slope)
         for (step, fall), share in zip(self.pairs, reversed(shares), strict=True):
             way = way + (share - (fall @ way) / (step @ fall)) * step
-        if not (np.all(np.isfinite(way)) and way @ here.gradient > 0.0):
+        self.promise = 0.5 * float(way @ here.gradient)
+        if not self.promise > 0.0:
             return None
         return way * min(1.0, self.radius / float(np.linalg.norm(way)))
 
