@@ -99,6 +99,13 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "progress": (("params",), ()),
     "selection": (("checks", "sequences", "params", "durations"), ("spectral", "hsmm")),
     "hsmm": (EVERYTHING_ABOVE, ()),
+    "cli.options": ((), ("sources", "sequences", "store")),
+    "cli.output": ((), ()),
+    "cli.fitting": (("cli.options", "cli.output"), ("hsmm", "spectral", "selection")),
+    "cli.answers": (("cli.options", "cli.output"), ()),
+    "cli.flow": (("cli.options", "cli.output"), ()),
+    "cli.commands": (("cli.answers", "cli.fitting", "cli.flow"), ("__version__",)),
+    "cli.__init__": ((), ("cli.commands",)),
 }
 
 MODULES = sorted(

@@ -31,7 +31,7 @@ NOUNS = {
     "Pieces": "sojourn.holdout",
 }
 # Classes that turn themselves into plain arrays and back, by `to_arrays` and `from_arrays`.
-SELF_MADE = {"Discretizer": "sojourn.prepare"}
+SELF_MADE = {"Discretizer": "sojourn.discretize"}
 # Fields that are not kept: the operators hold all that scoring needs.
 DROPPED = {("Operators", "tensors")}
 DTYPES = {"float64", "int64", "int32", "uint64", "uint32", "uint16", "uint8", "bool"}

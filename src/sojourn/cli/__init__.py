@@ -1,0 +1,82 @@
+"""The command line: ``sojourn``. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell would say it
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run a command and exit: 0 done, 1 a problem with data or arguments, 2 usage.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; a problem is one sentence on standard error.
+
+    Examples
+    --------
+    >>> run(["--version"])
+    sojourn ...
+    0
+    """
+    try:
+        import click
+
+        from sojourn.cli.commands import commands
+    except ImportError as error:
+        _say(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
+        return 1
+    if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")  # what is read again has one encoding everywhere
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = _show_warning
+        try:
+            # Not `commands.main`, which has its own ways with pipes and interrupts.
+            with commands.make_context(
+                "sojourn", list(sys.argv[1:] if args is None else args)
+            ) as c:
+                commands.invoke(c)
+            sys.stdout.flush()
+            return 0
+        except click.exceptions.Exit as error:
+            return error.exit_code
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except BrokenPipeError:
+            # Who read the output has gone. What is left in the buffer must not be tried again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        except OSError as error:
+            named = error.filename is not None and error.strerror is not None
+            _say(f"{os.fsdecode(error.filename)}: {error.strerror}" if named else str(error))
+        except MemoryError:
+            _say("there is not enough memory for this; give less data or a smaller model")
+        except ValueError as error:  # SojournError is one
+            _say(str(error))
+        return 1
+
+
+def _say(message: str) -> None:
+    print(f"sojourn: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, UserWarning | RuntimeWarning):
+        _say(f"warning: {message}")

@@ -1,0 +1,49 @@
+"""The commands, in the order in which one meets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sojourn.cli.answers import decode, predict, sample, score
+from sojourn.cli.fitting import fit, info
+from sojourn.cli.flow import convert, stream
+
+
+class InOrder(click.Group):
+    """A group that lists its commands as they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands."""
+        return list(self.commands)
+
+
+def _show_version(ctx: click.Context, _: Any, asked: bool) -> None:
+    from sojourn import __version__
+
+    if asked:
+        click.echo(f"sojourn {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def commands() -> None:
+    r"""Hidden semi-Markov models of event sequences: states that last.
+
+    \b
+      sojourn fit events.csv -o model.sojourn
+      sojourn score model.sojourn more.csv
+    """
+
+
+for command in (fit, info, score, decode, predict, sample, stream, convert):
+    commands.add_command(command)

@@ -1,0 +1,158 @@
+"""``sojourn fit`` and ``sojourn info``: make a model, and say what is in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sojourn.cli.options import load_model, number_or_auto, read_data, reads_data, status
+from sojourn.cli.output import write, writes_results
+
+# Arguments that one estimator alone has.
+ONLY_HSMM = ("init", "max_iter", "tol", "durations", "pseudocount", "left_censored")
+ONLY_SPECTRAL = ("algorithm", "windows", "rank")
+
+NUMBER: dict[str, Any] = {"type": number_or_auto, "metavar": "N|auto"}
+
+
+@click.command()
+@reads_data
+@click.option("--method", type=click.Choice(["hsmm", "spectral"]), default="hsmm")
+@click.option("--states", "n_states", **NUMBER, default="auto", help="How many. [auto]")
+@click.option("--max-duration", **NUMBER, default="auto", help="Longest stay. [auto]")
+@click.option("--init", type=click.Choice(["spectral", "random"]), help="Where EM starts.")
+@click.option("--max-iter", type=int, help="Most passes of EM.")
+@click.option("--tol", type=float, help="Least gain of a pass, in nats a symbol.")
+@click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
+@click.option("--pseudocount", type=float, help="Added to all that is possible.")
+@click.option("--left-censored", is_flag=True, default=None, help="First stays began earlier.")
+@click.option("--algorithm", type=click.Choice(["adjacent", "pooled", "per_step"]))
+@click.option("--windows", help="auto, theorem, contiguous, or offsets such as 0,1,4.")
+@click.option("--rank", **NUMBER, help="Number of singular directions.")
+@click.option("--self-transitions/--no-self-transitions", default=None)
+@click.option("--unknown", type=click.Choice(["error", "missing"]))
+@click.option("--seed", "random_state", type=int)
+@click.option("--jobs", "n_jobs", type=int, help="Number of threads; else all cores.")
+@click.option("--no-moments", is_flag=True, help="A smaller file, without partial_fit.")
+@click.option("--output", "-o", required=True, metavar="MODEL", help="Such as model.sojourn.")
+@click.option("--format", "shape", type=click.Choice(["table", "csv", "json"]))
+def fit(**options: Any) -> None:
+    """Learn a model from sequences and save it."""
+    method, path, shape = (options.pop(name) for name in ("method", "output", "shape"))
+    moments = not options.pop("no_moments")
+    foreign = ONLY_SPECTRAL if method == "hsmm" else ONLY_HSMM
+    for name in foreign:
+        if options.pop(name) is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
+    sequences = read_data(options)
+    arguments = {name: value for name, value in options.items() if value is not None}
+    if isinstance(windows := arguments.get("windows"), str) and windows[:1].isdigit():
+        arguments["windows"] = _offsets(windows)
+    model = _fitted(method, arguments, sequences)
+    model.save(path, moments=moments)
+    facts = {
+        **_facts(model),
+        "sequences": len(sequences),
+        "symbols in them": sequences.n_total,
+        "nats a symbol": model.score(sequences),
+        "saved to": path,
+    }
+    write({"output": None, "shape": shape}, _listed(facts))
+
+
+def _fitted(method: str, arguments: dict[str, Any], sequences: Any) -> Any:
+    auto = "auto" in (arguments["n_states"], arguments["max_duration"])
+    if method == "hsmm":
+        from sojourn.hsmm import HSMM
+
+        if not auto:
+            return HSMM(**arguments).fit(sequences)
+        with status("comparing sizes, then fitting"):  # one line at a time on a terminal
+            return HSMM(**arguments, verbose=False).fit(sequences)
+    from sojourn.selection import DURATIONS, STATES, select
+    from sojourn.spectral import SpectralHSMM
+
+    if auto:
+        n_states, max_duration = arguments.pop("n_states"), arguments.pop("max_duration")
+        sizes = [n for n in STATES if n <= sequences.n_symbols]
+        with status("comparing sizes"):
+            found = select(
+                sequences,
+                sizes if n_states == "auto" else [n_states],
+                DURATIONS if max_duration == "auto" else [max_duration],
+                method="spectral",
+                cv=3,
+                **arguments,
+            )
+        arguments.update(n_states=found.n_states, max_duration=found.max_duration)
+    with status("fitting"):
+        return SpectralHSMM(**arguments).fit(sequences)
+
+
+def _offsets(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not offsets such as 0,1,4.") from None
+
+
+@click.command()
+@click.argument("model")
+@click.option("--states", is_flag=True, help="A row for each state.")
+@writes_results
+def info(**options: Any) -> None:
+    """Say what a saved model is, or what its states are."""
+    if options.pop("states"):
+        model = load_model(options, states="show")
+        write(options, _states(model))
+        return
+    path = options["model"]
+    model = load_model(options)
+    write(options, _listed({**_facts(model), "file": path}))
+
+
+def _listed(facts: dict[str, Any]) -> dict[str, list[Any]]:
+    return {"property": list(facts), "value": list(facts.values())}
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    vocabulary = [repr(symbol) for symbol in model.vocabulary_[:12].tolist()]
+    more = f" and {len(model.vocabulary_) - 12} more" if len(model.vocabulary_) > 12 else ""
+    facts: dict[str, Any] = {"model": type(model).__name__}
+    if hasattr(model, "params_"):
+        facts["states"] = model.params_.n_states
+        facts["max duration"] = model.params_.max_duration
+        facts["free parameters"] = model.n_parameters_
+        facts["converged"] = model.converged_
+        facts["passes over the data"] = round(model.n_passes_, 2)
+    else:
+        facts["states"], facts["max duration"] = model.n_states, model.max_duration
+        facts["algorithm"], facts["filter"] = model.algorithm, model.filter
+        facts["rank"] = model.rank_
+        facts["window"] = ",".join(map(str, model.window_))
+        facts["least probability"] = model.epsilon_
+    facts["symbols"] = len(model.vocabulary_)
+    facts["vocabulary"] = ", ".join(vocabulary) + more
+    facts["unknown symbols"] = model.unknown
+    return facts
+
+
+def _states(model: Any) -> dict[str, Any]:
+    """What each state does: how it starts, how long it lasts, what it says, what follows."""
+    import numpy as np
+
+    params, symbols = model.params_, model.vocabulary_.tolist()
+
+    def most(row: Any, names: list[Any]) -> str:
+        order = np.argsort(-row, kind="stable")[:3]
+        return ", ".join(f"{names[i]} {row[i]:.2f}" for i in order.tolist() if row[i] >= 0.005)
+
+    states = list(range(params.n_states))
+    return {
+        "state": states,
+        "start": params.start,
+        "mean duration": model.expected_durations_,
+        "symbols": [most(row, symbols) for row in params.emission],
+        "next": [most(row, states) for row in params.transition],
+    }

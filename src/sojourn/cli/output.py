@@ -1,0 +1,162 @@
+"""Results: a table on a terminal, CSV or JSON elsewhere, or a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
+
+import click
+
+from sojourn.errors import SojournError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
+
+MOST_ROWS = 1000  # on a terminal
+KINDS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def writes_results(command: Command) -> Command:
+    """Add the options that say where results go, and how."""
+    command = click.option(
+        "--output", "-o", metavar="FILE", help="Write to a file: .csv, .json or .parquet."
+    )(command)
+    return click.option(
+        "--format",
+        "shape",
+        type=click.Choice(["table", "csv", "json"]),
+        help="Else a table on a terminal, and CSV elsewhere.",
+    )(command)
+
+
+def write(options: dict[str, Any], columns: Columns) -> None:
+    """Write results as the options of `writes_results` ask; those are taken out."""
+    path, shape = options.pop("output"), options.pop("shape")
+    if path is not None:
+        end = KINDS.get(os.path.splitext(path)[1].lower())
+        if end == "parquet":
+            _parquet(path, columns)
+            return
+        with _replacing(path) as file:
+            _TEXT[shape or end or "csv"](file, columns)
+        return
+    if shape is None:
+        shape = "table" if sys.stdout.isatty() else "csv"
+    _TEXT[shape](sys.stdout, columns)
+
+
+def _rows(columns: Columns) -> Iterator[tuple[Any, ...]]:
+    """Rows of plain values, some thousand at a time."""
+    n = len(next(iter(columns.values())))
+    for start in range(0, n, 4096):
+        parts = [values[start : start + 4096] for values in columns.values()]
+        plain = [part if isinstance(part, list) else part.tolist() for part in parts]
+        yield from zip(*plain, strict=True)
+
+
+def _csv(file: IO[str], columns: Columns) -> None:
+    """Numbers are written in full: reading them again gives the same bits."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(_rows(columns))
+
+
+def _json(file: IO[str], columns: Columns) -> None:
+    """A list of objects, one a line; what JSON has no number for, as infinity, is null."""
+    names, before = list(columns), "[\n"
+    for row in _rows(columns):
+        plain = [None if isinstance(v, float) and not math.isfinite(v) else v for v in row]
+        item = dict(zip(names, plain, strict=True))
+        file.write(before + json.dumps(item, ensure_ascii=False))
+        before = ",\n"
+    file.write("[]\n" if before == "[\n" else "\n]\n")
+
+
+def _table(file: IO[str], columns: Columns) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    rows = _rows(columns)
+    shown = [row for _, row in zip(range(MOST_ROWS), rows, strict=False)]
+    for name, values in zip(columns, zip(*shown, strict=True), strict=False):
+        numbers = all(isinstance(v, int | float | None) for v in values)
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in shown:
+        table.add_row(*map(_cell, row))
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    console.print(table)
+    if more := sum(1 for _ in rows):
+        console.print(f"… and {more:,} rows more; a pipe or -o gives them all")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    # A symbol may be any text, and must not move the cursor.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
+
+
+def _parquet(path: str, columns: Columns) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise SojournError(
+            "Parquet needs pyarrow, which is not installed; pip install 'sojourn[cli]'"
+        ) from None
+
+    def column(values: Any) -> Any:
+        try:
+            return pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # properties of a model: numbers and words
+            return pa.array([str(value) for value in values])
+
+    table = pa.table({name: column(values) for name, values in columns.items()})
+    with _replacing(path, "wb") as file:
+        pq.write_table(table, file)
+
+
+@contextmanager
+def _replacing(path: str, mode: str = "w") -> Iterator[Any]:
+    """A file that takes the place of an old one when all of it is written."""
+    draft = f"{path}.{os.getpid()}.tmp"
+    text: dict[str, Any] = {} if mode == "wb" else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(draft, mode, **text) as file:
+            yield file
+        os.replace(draft, path)
+    finally:
+        if os.path.exists(draft):
+            os.remove(draft)
+
+
+def long(sequences: Any, **more: Any) -> dict[str, Any]:
+    """Sequences as a table with a row for each symbol."""
+    import numpy as np
+
+    lengths = sequences.lengths
+    starts = np.repeat(sequences.offsets[:-1], lengths)
+    symbols = [*sequences.vocabulary.tolist(), None]  # code -1 is the last
+    return {
+        "id": np.repeat(sequences.ids, lengths),
+        "position": np.arange(sequences.n_total) - starts,
+        "symbol": [symbols[code] for code in sequences.codes.tolist()],
+        **more,
+    }
+
+
+_TEXT: dict[str, Callable[[IO[str], Columns], None]] = {
+    "table": _table,
+    "csv": _csv,
+    "json": _json,
+}
