@@ -272,6 +272,14 @@ def test_numbered_sequences_in_parts_hold_out_the_same():
     assert_equal_moments(at_once, in_parts)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_of_single_symbols_adds(kind):
+    rows = [[0], [2], [0, 1, 2, 1, 0, 2]]
+    a, b = (count(sequences(r), [(0,)], holdout=False, **KINDS[kind]) for r in (rows[:2], rows[2:]))
+    for both in (a + b, b + a):
+        assert_same(both.tables[0], plain(kind, rows, (0,)))
+
+
 def test_sequences_too_short_for_the_window_give_what_they_can():
     rows = [[0, 1, 2], [1], [2, 2]]
     table = count(sequences(rows), [(0, 1)], holdout=False).tables[0]
