@@ -93,7 +93,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mstep": (("params", "posterior", "durations"), ()),
     "quasinewton": (("params", "durations", "mstep"), ()),
     "em": (("sequences", "params", "posterior", "durations", "mstep", "quasinewton"), ()),
-    "labels": (("sequences",), ()),
+    "labels": (("sequences", "params"), ()),
     "stays": (("params", "viterbi"), ()),
     "scorers": (("checks", "params", "messages", "filtering", "stays", "stream"), ()),
     "progress": (("params",), ()),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sojourn.discretize import Discretizer
     from sojourn.errors import SojournError
+    from sojourn.hsmm import HSMM
     from sojourn.moments import Moments, count
     from sojourn.params import Params
     from sojourn.population import exact_moments
     from sojourn.prepare import events_from_changes
     from sojourn.ranks import exact_rank_report, rank_report
+    from sojourn.selection import select
     from sojourn.sequences import Sequences, as_sequences
     from sojourn.sources import read, scan
     from sojourn.spectral import SpectralHSMM
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "HSMM",
     "Discretizer",
     "Moments",
     "OnlineScorer",
@@ -39,10 +42,12 @@ __all__ = [
     "rank_report",
     "read",
     "scan",
+    "select",
 ]
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
+    "HSMM": "hsmm",
     "Discretizer": "discretize",
     "Moments": "moments",
     "OnlineScorer": "stream",
@@ -59,6 +64,7 @@ _MODULES = {
     "rank_report": "ranks",
     "read": "sources",
     "scan": "sources",
+    "select": "selection",
 }
 
 

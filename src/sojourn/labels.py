@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.params import Params
 from sojourn.sequences import Sequences, as_sequences
 
 UNKNOWN = -1
@@ -116,3 +117,38 @@ def clip_stays(
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
     cut = Sequences(sequences.codes[keep], offsets, sequences.vocabulary, sequences.ids)
     return cut, labels[keep]
+
+
+def labelled_start(
+    sequences: Sequences,
+    labels: NDArray[np.int32],
+    n_states: int,
+    max_duration: int,
+    self_transitions: bool,
+) -> Params:
+    """Where EM starts from labels: what was seen in each state, and nothing impossible.
+
+    Emissions are counts at the labelled steps, one symbol spread by overall frequency added;
+    durations are flat and transitions alike, since a gap in the labels hides them.
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_lists([["a", "b", "b"]])
+    >>> labelled_start(seqs, np.array([0, 1, -1], np.int32), 2, 3, False).emission.round(2)
+    array([[0.67, 0.33],
+           [0.17, 0.83]])
+    """
+    seen = (labels != UNKNOWN) & (sequences.codes >= 0)
+    counts = np.zeros((n_states, sequences.n_symbols))
+    np.add.at(counts, (labels[seen], sequences.codes[seen]), 1.0)
+    frequency = np.bincount(sequences.codes[sequences.codes >= 0], minlength=sequences.n_symbols)
+    emission = counts + (frequency + 1e-3) / (frequency + 1e-3).sum()
+    transition = np.ones((n_states, n_states))
+    if not self_transitions:
+        np.fill_diagonal(transition, 0.0)
+    return Params(
+        np.full(n_states, 1 / n_states),
+        transition / transition.sum(axis=1, keepdims=True),
+        np.full((n_states, max_duration), 1 / max_duration),
+        emission / emission.sum(axis=1, keepdims=True),
+    )

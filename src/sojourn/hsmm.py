@@ -1,0 +1,415 @@
+"""`HSMM`: states, durations and everything that follows from them, in scikit-learn's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sojourn.checks import one_of, whole
+from sojourn.errors import SojournError
+from sojourn.labels import clip_stays, labelled_start, read_labels
+from sojourn.messages import filtered, log_prob, surprise
+from sojourn.model import SequenceModel, n_observed
+from sojourn.params import Params
+from sojourn.posterior import state_probabilities
+from sojourn.progress import Progress
+from sojourn.sampling import sample
+from sojourn.selection import choose_sizes, n_parameters
+from sojourn.sequences import Sequences, as_sequences
+from sojourn.starting import fit_params
+from sojourn.stays import Segment, next_symbol, stays
+from sojourn.viterbi import Decoded, decode
+
+Floats = NDArray[np.float64]
+
+
+class HSMM(SequenceModel):
+    """A hidden semi-Markov model by maximum likelihood: a spectral start, then EM.
+
+    Parameters
+    ----------
+    n_states : int or "auto"
+        Number of hidden states; "auto" compares some by cross-validation, see `select`.
+    max_duration : int or "auto"
+        Longest stay in a state.
+    init : {"spectral", "random"} or Params
+        Where EM starts: emissions recovered from moments, random tables, or a given model, whose
+        zeros stay zero.
+    max_iter : int
+        Most passes over the whole data.
+    tol : float
+        EM stops when a step gains less than this a symbol, in nats.
+    durations : str or sequence of str
+        Law of the durations: "free", "geometric", "poisson", "negative_binomial" or "lognormal";
+        one for all states, or one for each.
+    pseudocount : float
+        Added to the expected count of everything that is possible, so that what was not seen in
+        training is unlikely rather than impossible.
+    left_censored : bool
+        Whether the first stay of a sequence may have begun before the sequence did.
+    self_transitions : bool or None
+        Whether a state may follow itself; None for no, except where there is one state or stays
+        last one step.
+    clip : bool
+        Whether labelled stays longer than `max_duration` are cut to it; if not, they are an error.
+    unknown : {"error", "missing"}
+        What a symbol is that was not seen in training.
+    verbose : bool or None
+        Whether progress is shown on the standard error stream; None for only on a terminal.
+    random_state : int or None
+        Seed of the random parts of the start; None is 0.
+    n_jobs : int or None
+        Number of threads; None or -1 for all cores. Results do not depend on it.
+
+    Attributes
+    ----------
+    params_ : Params
+        The four tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`.
+        States stand in the order of their most likely symbols, unless `init` or labels named them.
+    expected_durations_ : array (n_states,)
+        Mean stay in each state.
+    history_ : list of float
+        What EM maximised, after each step on the whole data: log-likelihood, with its prior.
+    n_passes_ : float
+        Passes over the data, those over parts of it counted in proportion.
+    converged_ : bool
+        Whether the last gain was below `tol`.
+    vocabulary_ : array
+        The symbols, sorted.
+    n_symbols_ : int
+        Number of symbols.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM, Params
+    >>> p = Params.random(2, 4, 5, rng=0)
+    >>> model = HSMM(2, 4).fit(p.sample(500, 50, rng=1))
+    >>> model.params_.duration.shape, len(model.predict(p.sample(3, 20, rng=2)))
+    ((2, 4), 3)
+    """
+
+    def __init__(
+        self,
+        n_states: int | str,
+        max_duration: int | str,
+        *,
+        init: str | Params = "spectral",
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        durations: str | Sequence[str] = "free",
+        pseudocount: float = 0.01,
+        left_censored: bool = False,
+        self_transitions: bool | None = None,
+        clip: bool = False,
+        unknown: str = "error",
+        verbose: bool | None = None,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_states = n_states
+        self.max_duration = max_duration
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.durations = durations
+        self.pseudocount = pseudocount
+        self.left_censored = left_censored
+        self.self_transitions = self_transitions
+        self.clip = clip
+        self.unknown = unknown
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
+        """Learn from sequences, with or without known states.
+
+        Parameters
+        ----------
+        X : Sequences, list of sequences, integer array (n, length), or column with `lengths`
+        y : sequences of integers, optional
+            States at every step, in the same form; None or masked where they are not known.
+        lengths : sequence of int, optional
+            Lengths of the sequences that a stacked `X` holds end to end.
+        """
+        sequences = as_sequences(X, lengths)
+        one_of("unknown", self.unknown, ("error", "missing"))
+        n_x, n_d = self._sizes(sequences)
+        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
+        labels = None if y is None else read_labels(y, sequences, lengths, n_x)
+        if labels is not None and not loops:
+            sequences, labels = clip_stays(sequences, labels, n_d, self.clip)
+        self._check_init(n_x, n_d, sequences.n_symbols)
+        init = self.init
+        if labels is not None and not isinstance(init, Params):
+            init = labelled_start(sequences, labels, n_x, n_d, loops)
+        show = Progress(self.verbose, whole("max_iter", self.max_iter), sequences.n_total)
+        with show:
+            result = fit_params(
+                sequences,
+                n_x,
+                n_d,
+                sequences.n_symbols,
+                init=init,
+                rng=0 if self.random_state is None else self.random_state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                pseudocount=self.pseudocount,
+                durations=self.durations,
+                left_censored=self.left_censored,
+                self_transitions=loops,
+                labels=labels,
+                n_jobs=self.n_jobs,
+                callback=show,
+            )
+        params, initial = result.params, result.initial
+        if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
+            params, initial = _ordered(params, initial)
+        self.params_, self.initial_ = params, initial
+        self.history_, self.n_passes_ = result.history, result.n_passes
+        self.converged_ = result.converged
+        self.vocabulary_, self.n_symbols_ = sequences.vocabulary, sequences.n_symbols
+        return self
+
+    @property
+    def startprob_(self) -> Floats:
+        """Probabilities of the first state."""
+        return self._fitted().start
+
+    @property
+    def transmat_(self) -> Floats:
+        """``transmat_[i, j] = p(j | i)``."""
+        return self._fitted().transition
+
+    @property
+    def durationprob_(self) -> Floats:
+        """``durationprob_[i, d - 1] = p(d | i)``."""
+        return self._fitted().duration
+
+    @property
+    def emissionprob_(self) -> Floats:
+        """``emissionprob_[i, k] = p(k | i)``."""
+        return self._fitted().emission
+
+    @property
+    def expected_durations_(self) -> Floats:
+        """Mean stay in each state, in steps."""
+        D = self._fitted().duration
+        return D @ np.arange(1, D.shape[1] + 1)
+
+    def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
+        """Log-probability of each sequence, in nats; -inf where the model cannot produce it.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`; symbols are those of training.
+        """
+        return log_prob(self._fitted(), self._encode(X, lengths), self.initial_, self.n_jobs)
+
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        sequences = self._encode(X, lengths)
+        steps = surprise(self._fitted(), sequences, self.initial_, self.n_jobs)
+        return np.split(steps, sequences.offsets[1:-1])
+
+    def predict(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.int32]]:
+        """The most probable path of states of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        return self.decode(X, lengths=lengths)[0]
+
+    def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
+        """The most probable path of each sequence, and the log-probability of both together.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`. A sequence that the model cannot produce is an error.
+        """
+        sequences = self._encode(X, lengths)
+        found = self._decoded(sequences)
+        return np.split(found.states, sequences.offsets[1:-1]), found.log_prob
+
+    def predict_proba(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """``p(state at t | the whole sequence)`` at every step of each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        list of arrays (length, n_states)
+        """
+        sequences = self._encode(X, lengths)
+        gamma = state_probabilities(self._fitted(), sequences, self.initial_, n_jobs=self.n_jobs)
+        return np.split(gamma, sequences.offsets[1:-1])
+
+    def segments(self, X: Any, *, lengths: Any = None) -> list[list[Segment]]:
+        """The stays of the most probable path of each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        list of lists of Segment
+            ``(start, length, state, confidence)``; the confidence is the posterior probability of
+            the state, averaged over the stay.
+        """
+        sequences = self._encode(X, lengths)
+        found = self._decoded(sequences)
+        gamma = state_probabilities(self._fitted(), sequences, self.initial_, n_jobs=self.n_jobs)
+        return stays(found, gamma, sequences.offsets)
+
+    def remaining(self, X: Any, *, lengths: Any = None) -> Floats:
+        """How much longer the current stay lasts: p(r more steps) after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        array (n, max_duration)
+            Column r is r more steps; column 0 says that the next step is in another stay.
+        """
+        return self._now(X, lengths).sum(axis=1)
+
+    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
+        """Distribution of the symbol that comes `horizon` steps after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+
+        Returns
+        -------
+        array (n, n_symbols)
+            Columns in the order of `vocabulary_`.
+        """
+        return next_symbol(self._fitted(), self._now(X, lengths), whole("horizon", horizon))
+
+    def sample(
+        self, n: int = 1, length: Any = 100, random_state: Any = None, return_states: bool = False
+    ) -> Any:
+        """Draw sequences from the model.
+
+        Parameters
+        ----------
+        n : int
+            Number of sequences.
+        length : int or sequence of int
+            Length of each.
+        random_state : int, Generator or None
+        return_states : bool
+            Whether to return the states too, as a list of arrays.
+
+        """
+        codes, offsets, states, _ = sample(
+            self._fitted(), n, length, random_state, self.n_jobs, self.initial_
+        )
+        drawn = Sequences(codes, offsets, self.vocabulary_, np.arange(n))
+        return (drawn, np.split(states, offsets[1:-1])) if return_states else drawn
+
+    @property
+    def n_parameters_(self) -> int:
+        """Number of free parameters: entries that are not zero, less one a row."""
+        return n_parameters(self._fitted(), self.durations)
+
+    def aic(self, X: Any, *, lengths: Any = None) -> float:
+        """Akaike's information criterion on `X`: lower is better.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        return 2.0 * self.n_parameters_ - 2.0 * float(self.score_samples(X, lengths=lengths).sum())
+
+    def bic(self, X: Any, *, lengths: Any = None) -> float:
+        """Bayesian information criterion on `X`, a symbol being an observation: lower is better.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        sequences = self._encode(X, lengths)
+        n = n_observed(sequences)
+        return float(self.n_parameters_ * np.log(n) - 2.0 * self.score_samples(sequences).sum())
+
+    def _sizes(self, sequences: Sequences) -> tuple[int, int]:
+        if "auto" in (self.n_states, self.max_duration):
+            return choose_sizes(self, sequences)
+        return whole("n_states", self.n_states), whole("max_duration", self.max_duration)
+
+    def _check_init(self, n_x: int, n_d: int, n_o: int) -> None:
+        if not isinstance(self.init, Params):
+            one_of("init", self.init, ("spectral", "random"))
+            return
+        given = (self.init.n_states, self.init.max_duration, self.init.n_symbols)
+        if given != (n_x, n_d, n_o):
+            raise SojournError(
+                f"init has {given[0]} states, stays to {given[1]} and {given[2]} symbols; the "
+                f"model has n_states={n_x}, max_duration={n_d}, and the data {n_o} symbols"
+            )
+
+    def _fitted(self) -> Params:
+        check_is_fitted(self)
+        return self.params_
+
+    def _now(self, X: Any, lengths: Any) -> Floats:
+        """p(state, steps remaining | the sequence) at the end of each, (n, n_x, n_d)."""
+        sequences = self._encode(X, lengths)
+        alpha = filtered(self._fitted(), sequences, self.initial_, self.n_jobs)
+        lost = np.flatnonzero(alpha.sum(axis=(1, 2)) == 0)
+        if lost.size:
+            raise SojournError(_impossible(sequences, int(lost[0])))
+        return alpha
+
+    def _decoded(self, sequences: Sequences) -> Decoded:
+        found = decode(self._fitted(), sequences, self.initial_, self.n_jobs)
+        lost = np.flatnonzero(found.impossible_at >= 0)
+        if lost.size:
+            i = int(lost[0])
+            raise SojournError(_impossible(sequences, i, int(found.impossible_at[i])))
+        return found
+
+
+def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:
+    """The same model with its states in the order of their most likely symbols."""
+    top = params.emission.argmax(axis=1)
+    order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
+    tables = (params.start, params.transition[:, order], params.duration, params.emission)
+    return Params(*(t[order] for t in tables)), None if initial is None else initial[order]
+
+
+def _impossible(sequences: Sequences, i: int, step: int | None = None) -> str:
+    where = "" if step is None else f" from position {step} on"
+    return (
+        f"the model cannot produce sequence {i} ({sequences.ids[i]}){where}: no path of states has "
+        f"a positive probability; fit with pseudocount > 0 so that nothing is impossible"
+    )
