@@ -32,7 +32,16 @@ ESTIMATORS = {"SpectralHSMM": "sojourn.spectral", "HSMM": "sojourn.hsmm"}
 # safetensors itself refuses longer headers.
 MAX_HEADER = 100_000_000
 # What reading a damaged file can run into, apart from errors of the system.
-DAMAGE = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
+DAMAGE = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
 LEARNED = re.compile(r"[a-z]\w*_")
 
 
@@ -191,7 +200,7 @@ def _parsed(name: str, head: bytes, data: bytes) -> tuple[dict[str, Any], Arrays
         content = json.loads(json.loads(head)["__metadata__"]["sojourn"])
         magic, schema, version = content["magic"], content["schema"], content["version"]
         newer = magic == MAGIC and schema > SCHEMA
-    except (*DAMAGE, RecursionError) as error:
+    except DAMAGE as error:
         raise _damaged(name, f"its header cannot be read, {error}") from None
     if newer:
         raise SojournError(
@@ -203,7 +212,7 @@ def _parsed(name: str, head: bytes, data: bytes) -> tuple[dict[str, Any], Arrays
         checksum = content.pop("checksum")
         sound = magic == MAGIC and schema == SCHEMA and content["arrays"] == _manifest(arrays)
         sound = sound and checksum == _checksum(content, arrays)
-    except (*DAMAGE, SafetensorError, MemoryError) as error:
+    except (*DAMAGE, SafetensorError) as error:
         raise _damaged(name, str(error)) from None
     if not sound:
         raise _damaged(name, "its checksum does not match its content")
