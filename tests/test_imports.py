@@ -93,6 +93,11 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mstep": (("params", "posterior", "durations"), ()),
     "quasinewton": (("params", "durations", "mstep"), ()),
     "em": (("sequences", "params", "posterior", "durations", "mstep", "quasinewton"), ()),
+    "recovery": (("params",), ()),
+    "starting": (
+        ("sequences", "parallel", "params", "tables", "moments", "em", "recovery"),
+        (),
+    ),
     "labels": (("sequences", "params"), ()),
     "stays": (("params", "viterbi"), ()),
     "scorers": (("checks", "params", "messages", "filtering", "stays", "stream"), ()),

@@ -11,8 +11,7 @@ Counts are noisy and k is often cut below the true rank: then the C_o commute on
 random combination of them has other eigenvectors, and the emission vectors that these give
 scatter around the true ones. So they are taken from many combinations and clustered.
 
-Where the rows of the emission table tell states apart, pairs of neighbouring symbols then give
-the pairs of neighbouring states, hence the mean of each duration and the transitions.
+Durations and transitions are left to EM, which finds them from flat ones once emissions are right.
 """
 
 from __future__ import annotations
@@ -20,16 +19,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.params import Params, allows_self_transitions
+from sojourn.params import Params
 
 Array = NDArray[np.float64]
 
 COMBINATIONS = 20  # eigenvectors of as many random combinations are pooled
 CLUSTERINGS = 5  # clusterings from random centres; the tightest is taken
-PAIR_STEPS = 300  # of the fit to pairs of symbols, a matrix product of n_x by n_o each
-# A share of the overall frequencies is mixed into every emission row and of the average into every
-# other one: EM cannot leave a zero, and what comes from moments is no more certain than this.
-SMOOTHING = 0.1
+SMOOTHING = 0.1  # what comes from moments is no more certain than this
 
 
 def recover_emission(
@@ -147,93 +143,34 @@ def _squares(points: Array, centres: Array) -> Array:
     return np.asarray(((points[:, None] - centres) ** 2).sum(axis=2))
 
 
-def around_emission(
-    emission: Array,
-    pairs: NDArray[np.generic],
-    max_duration: int,
-    rng: np.random.Generator,
-    self_transitions: bool | None = None,
+def starting_from(
+    emission: Array, frequencies: NDArray[np.generic], max_duration: int, self_transitions: bool
 ) -> Params:
-    """A model to start from with about this emission table, fitted to pairs of symbols.
-
-    The pairs of states behind the pairs of neighbouring symbols are the mixture weights J in
-    ``P(o_t, o_t+1) = Eᵀ J E``. How often a state stays gives the mean of its durations, whose law
-    is taken to be as flat as that mean allows; where it goes gives the transitions.
+    """A model with about this emission table and flat others, for EM to start from.
 
     Parameters
     ----------
     emission : array (n_x, n_o)
-    pairs : array (n_o, n_o)
-        Counts of neighbouring symbols.
+    frequencies : array (n_o,)
+        How often symbols occur; some of it is mixed into every row, for EM cannot leave a zero.
     max_duration : int
-    rng : numpy Generator
-        Tells states of equal emissions apart.
-    self_transitions : bool or None
-        As in :meth:`sojourn.Params.random`.
+    self_transitions : bool
+        Whether a state may follow itself.
 
     Examples
     --------
-    >>> E = np.array([[0.9, 0.1], [0.1, 0.9]])
-    >>> p = around_emission(E, np.array([[40, 10], [10, 40]]), 5, np.random.default_rng(0))
-    >>> p.transition
-    array([[0., 1.],
-           [1., 0.]])
+    >>> starting_from(np.eye(2), np.array([3, 1]), 4, False).emission
+    array([[0.975, 0.025],
+           [0.075, 0.925]])
     """
-    n_x, n_o = emission.shape
-    counts = np.asarray(pairs, np.float64)
-    frequencies = counts.sum(axis=0) + counts.sum(axis=1)
-    emission = _mixed(emission, frequencies / frequencies.sum())
-    J = _state_pairs(emission, counts / counts.sum(), rng)
-    law = J.sum(axis=1)
-    stay = np.divide(J.diagonal(), law, out=np.full(n_x, 0.5), where=law > 0)
-    mean = 1.0 / np.maximum(1.0 - stay, 1e-9)
-    leave = J.copy()
-    if not allows_self_transitions(n_x, max_duration, self_transitions):
-        np.fill_diagonal(leave, 0.0)
-    allowed = leave > 0
-    transition = _mixed(_rows(leave + 1e-9 * allowed), None) * allowed
-    return Params(
-        start=_mixed(law[None] / law.sum(), None)[0],
-        transition=_rows(transition),
-        duration=np.stack([_flattest(min(m, 0.9 * max_duration), max_duration) for m in mean]),
-        emission=emission,
-    )
-
-
-def _state_pairs(emission: Array, pairs: Array, rng: np.random.Generator) -> Array:
-    """The law J of neighbouring states for which Eᵀ J E is most likely to give the pairs: EM."""
     n_x = len(emission)
-    J = rng.random((n_x, n_x)) + np.eye(n_x) * n_x
-    J /= J.sum()
-    for _ in range(PAIR_STEPS):
-        expected = emission.T @ J @ emission
-        ratio = np.divide(pairs, expected, out=np.zeros_like(pairs), where=expected > 0)
-        J = J * (emission @ ratio @ emission.T)
-        J /= J.sum()
-    return J
-
-
-def _flattest(mean: float, max_duration: int) -> Array:
-    """The law on 1 ... max_duration with this mean that is closest to uniform: p(d) ∝ zᵈ."""
-    d = np.arange(1.0, max_duration + 1)
-
-    def law(slope: float) -> Array:
-        p = np.exp(slope * (d - (d[-1] if slope > 0 else d[0])))
-        return np.asarray(p / p.sum())
-
-    low, high = -20.0, 20.0
-    for _ in range(60):  # the mean grows with the slope
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if law(middle) @ d < mean else (low, middle)
-    # A tenth of uniform: no duration is ruled out for good.
-    return 0.9 * law(0.5 * (low + high)) + 0.1 / max_duration
-
-
-def _mixed(rows: Array, base: Array | None) -> Array:
-    """The rows with some of a base law mixed in: uniform if none is given."""
-    other = np.full(rows.shape[1], 1.0 / rows.shape[1]) if base is None else base
-    return (1.0 - SMOOTHING) * rows + SMOOTHING * other
-
-
-def _rows(table: Array) -> Array:
-    return np.asarray(table / table.sum(axis=1, keepdims=True))
+    common = np.asarray(frequencies, np.float64) / np.sum(frequencies)
+    transition = np.ones((n_x, n_x))
+    if not self_transitions:
+        np.fill_diagonal(transition, 0.0)
+    return Params(
+        np.full(n_x, 1 / n_x),
+        transition / transition.sum(axis=1, keepdims=True),
+        np.full((n_x, max_duration), 1 / max_duration),
+        (1 - SMOOTHING) * emission + SMOOTHING * common,
+    )
