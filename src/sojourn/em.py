@@ -34,6 +34,10 @@ __all__ = ["EMResult", "m_step", "run_em"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
+
+# By how much, relative to the objective, an EM step may seem to fall.
+_ROUNDING = 1e-9
+
 Callback = Callable[[int, float, Params], object]
 
 
@@ -54,7 +58,7 @@ class EMResult:
     n_passes : float
         Passes over the data, those of rejected steps included.
     converged : bool
-        Whether the last gain was below the tolerance.
+        Whether the last gain, and what seemed left to gain, were below the tolerance.
 
     Examples
     --------
@@ -111,7 +115,8 @@ def run_em(
     max_iter : int
         Most passes over the data.
     tol : float
-        Stop when a step gains less than this a symbol.
+        Stop when an EM step gains less than this a symbol and, by the curvature met so far, there
+        is no more than that left to gain.
     pseudocount : float
         Added to the expected count of every entry that is possible.
     durations : str or sequence of str
@@ -192,6 +197,9 @@ def run_em(
             following = curvature.step(point.local) if accelerate else None
             if step is None:
                 converged = gain <= 0.0 or max(gain, curvature.promise) < enough
+                if gain < 0.0:
+                    converged = gain >= -_ROUNDING * (1.0 + abs(point.objective))
+                    break
             elif gain < enough:
                 following = None
             step = following
