@@ -27,9 +27,7 @@ def data(size: tuple[int, int, int], n: int, seed: int) -> tuple[Params, Sequenc
 
 def ratios() -> None:
     """Error of the defaults beside the bound."""
-    print(
-        "\nRMSE of HSMM(n_x, n_d) over that of EM from the truth (median at most 1.25, none above 2.5)"
-    )
+    print("\nRMSE of HSMM(n_x, n_d) over that of EM from the truth (median ≤ 1.25, none above 2.5)")
     print("size        N       models  bound   ours    ratio: median  worst   passes  seconds")
     for size in SIZES:
         for n, models in CASES:
@@ -56,10 +54,8 @@ def ratios() -> None:
 
 
 def sooner() -> None:
-    """Time to a likelihood: ours beside plain EM, the best of three random starts, 500 steps each."""
-    print(
-        "\nSeconds to fit, over those that plain EM takes to its own final held-out likelihood (0.2)"
-    )
+    """Time to a likelihood: ours beside plain EM, the best of three random starts, 500 steps."""
+    print("\nSeconds to fit, over those of plain EM to its own final held-out likelihood (0.2)")
     for size, models in TIMED.items():
         for seed in range(models):
             _, train, test = data(size, 5000, seed)

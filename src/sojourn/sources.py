@@ -69,7 +69,7 @@ def read(
         What a missing symbol is in text. In the other formats it is null.
     on_error : {"raise", "skip"}
         What to do about a malformed row (too few fields, not UTF-8, without id or time): an error
-        with the line, or leave it out and warn with the number of those left out.
+        with the line, or leave it out and warn (`SkippedRowsWarning`) how many were left out.
     vocabulary, unknown
         As in `Sequences.from_lists`. Where the vocabulary is strings, text stays text.
     max_expansion : float

@@ -31,7 +31,7 @@ def to_numpy(array: Any, null: Any = None) -> NDArray[Any]:
 
     Examples
     --------
-    >>> to_numpy(pa.array([3, None, 1], pa.int32()), null=-1)
+    >>> to_numpy(pa.array([7, 3, None, 1], pa.int32()).slice(1), null=-1)
     array([ 3, -1,  1], dtype=int32)
     """
     if pa.types.is_boolean(array.type):
@@ -108,6 +108,8 @@ def coded(column: Any) -> Any:
     >>> coded(pa.array(["a", "b", "a"])).indices.to_pylist()
     [0, 1, 0]
     """
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = column.dictionary_decode()  # null may be a value there, too
     if pa.types.is_dictionary(column.type):
         if column.type.index_type == pa.int32() and column.type.value_type == pa.string():
             return column
@@ -216,7 +218,6 @@ class Codes:
         self.dictionaries.clear()
         used = np.zeros(len(values) + 1, dtype=np.bool_)
         used[codes] = True
-        used[-1] = False
         if not used[:-1].all():
             new = np.cumsum(used, dtype=np.int32) - np.int32(1)
             new[-1] = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from types import NoneType
 from typing import Any
@@ -86,7 +87,7 @@ def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> I
     malformed : Malformed
         Takes lines that are no objects, lack a name, or hold what is no symbol, id or time.
     """
-    kinds: dict[str, Any] = {}  # by name, and of the symbols whether they stand in lists
+    kinds: dict[str | None, Any] = {}  # by name; None: of the symbols whether they stand in lists
     for block in found:
         numbers: list[int] = []
         values: dict[str, list[Any]] = {name: [] for name in layout.wanted}
@@ -151,7 +152,7 @@ def _object(text: bytes) -> dict[str, Any] | str:
     return record
 
 
-def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str, Any]) -> str:
+def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str | None, Any]) -> str:
     """What is wrong with an object; `kinds` grows by what the names are seen to hold."""
     for name in layout.wanted:
         if name not in record:
@@ -162,7 +163,7 @@ def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str, Any]) -> str
                 return f"has the time {value!r:.40}; expected a number or a date"
             continue
         whole = name == layout.symbol and isinstance(value, list)
-        if name == layout.symbol and value is not None and kinds.setdefault("", whole) != whole:
+        if name == layout.symbol and value is not None and kinds.setdefault(None, whole) != whole:
             return f"holds {'a list' if whole else 'no list'} in {name!r}, unlike the lines before"
         for item in value if whole else (value,):
             if fault := _item_fault(item, name, kinds):
@@ -170,7 +171,7 @@ def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str, Any]) -> str
     return ""
 
 
-def _item_fault(item: Any, name: str, kinds: dict[str, Any]) -> str:
+def _item_fault(item: Any, name: str, kinds: dict[str | None, Any]) -> str:
     """What is wrong with a symbol or an id."""
     kind = type(item)
     if item is None:
@@ -189,7 +190,7 @@ def _item_fault(item: Any, name: str, kinds: dict[str, Any]) -> str:
     return ""
 
 
-def _column(values: list[Any], kinds: dict[str, Any], name: str) -> Any:
+def _column(values: list[Any], kinds: dict[str | None, Any], name: str) -> Any:
     """Symbols or ids as an Arrow column."""
     type = pa.int64() if kinds.get(name) is int else pa.string()
     whole = any(isinstance(value, list) for value in values)
@@ -197,8 +198,9 @@ def _column(values: list[Any], kinds: dict[str, Any], name: str) -> Any:
 
 
 def _times(values: list[Any]) -> Any:
-    """Times as an Arrow column: of floats where all are numbers, else of text."""
+    """Times as an Arrow column: of numbers where all are numbers that it can hold, else of text."""
     kinds = set(map(type, values)) - {NoneType}
-    if kinds == {float}:
-        return pa.array(values, pa.float64())
+    if kinds <= {int, float}:
+        with suppress(pa.ArrowInvalid, OverflowError):
+            return pa.array(values, pa.int64() if kinds == {int} else pa.float64())
     return pa.array([value if value is None else str(value) for value in values], pa.string())

@@ -57,7 +57,7 @@ class Rows:
     time : Arrow array or None
         Numbers, dates or the text of them.
     number : int64 array
-        Number of each row in its file, from 0.
+        Number of each row in its file, from 0, by which a sequence goes that has no id.
     place : callable
         Where in the file row `i` of the batch stands, in words.
 

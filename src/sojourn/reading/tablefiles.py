@@ -131,7 +131,7 @@ class ParquetFile(TableFile):
         metadata = pa.parquet.read_metadata(path)
         leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
         self.leaves = {
-            name: [i for i, leaf in enumerate(leaves) if leaf.path.split(".list.")[0] == name]
+            name: [i for i, leaf in enumerate(leaves) if f"{leaf.path}.".startswith(f"{name}.")]
             for name in layout.wanted
         }
         # Strings come as codes at once, none is made for each row; in lists Arrow cannot do that.

@@ -114,8 +114,8 @@ def count_lines(data: bytes) -> int:
 
     Examples
     --------
-    >>> count_lines(b"a\r\nb"), count_lines(b"a\n")
-    (2, 1)
+    >>> count_lines(b"a\r\nb"), count_lines(b"a\rb\n"), count_lines(b"a\n")
+    (2, 2, 1)
     """
     if b"\r" in data:
         return len(data.splitlines())

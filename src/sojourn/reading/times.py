@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sojourn.reading.arrays import to_numpy
+from sojourn.reading.arrays import is_string, to_numpy
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NANOSECONDS = pa.timestamp("ns")
@@ -73,8 +73,8 @@ def is_time(type: Any) -> bool:
     (True, False)
     """
     inner = type.value_type if pa.types.is_dictionary(type) else type
-    tests = ("integer", "floating", "decimal", "temporal", "string", "large_string", "null")
-    return any(getattr(pa.types, f"is_{test}")(inner) for test in tests)
+    tests = ("integer", "floating", "decimal", "temporal", "null")
+    return is_string(inner) or any(getattr(pa.types, f"is_{test}")(inner) for test in tests)
 
 
 def parse_time(text: str) -> tuple[str, int | float] | None:
