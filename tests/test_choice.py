@@ -74,6 +74,14 @@ def test_epsilon_is_one_of_a_few_and_at_most_a_hundredth_a_symbol():
     assert max(EPSILONS) <= 0.01
 
 
+def test_epsilon_is_chosen_by_the_same_score():
+    _, chosen = learn(count(TRAIN[:80], [(0, 2)]), 9, 9, 3)
+    trials = {trial.epsilon * 4: trial.score for trial in chosen.trials}
+    assert set(trials) == set(EPSILONS)
+    assert len(set(trials.values())) == len(EPSILONS)
+    assert trials[chosen.epsilon * 4] == max(trials.values())
+
+
 def test_the_search_gives_up_on_ranks_that_do_not_improve(monkeypatch):
     tried = {}
     for patience in (1, 100):
