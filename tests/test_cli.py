@@ -241,6 +241,27 @@ def test_results_go_to_files_whole(suffix, folder, tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+def test_what_is_not_finite_is_null_in_json(tmp_path, capsys):
+    model = HSMM(2, 2)
+    model.params_ = sj.Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], np.eye(2))
+    model.initial_, model.history_, model.n_passes_, model.converged_ = None, [], 0.0, True
+    model.vocabulary_, model.n_symbols_ = np.array(["a", "b"]), 2
+    model.save(tmp_path / "m.sojourn")
+    (tmp_path / "e.txt").write_text("a a b\na b b\n")
+    args = ("score", tmp_path / "m.sojourn", tmp_path / "e.txt", "-q")
+    found = json.loads(run(capsys, *args, "--format=json"))
+    assert [item["log_prob"] for item in found] == [0.0, None]
+    assert table(run(capsys, *args))["log_prob"] == ["0.0", "-inf"]
+
+
+def test_text_that_looks_like_numbers_is_read_as_the_model_knows_it(tmp_path, capsys):
+    model = sj.SpectralHSMM(1, 2).fit([["1", "2", "x"] * 10] * 20)
+    model.save(tmp_path / "m.sojourn")
+    (tmp_path / "e.txt").write_text("1 2 1 2\n")
+    found = table(run(capsys, "score", tmp_path / "m.sojourn", tmp_path / "e.txt", "-q"))
+    assert numbers(found["log_prob"]) == model.score_samples([["1", "2", "1", "2"]]).tolist()
+
+
 def test_facts_of_mixed_types_go_into_parquet(folder, tmp_path, capsys):
     run(capsys, "info", folder / "hsmm.sojourn", "-o", tmp_path / "info.parquet")
     assert "HSMM" in pq.read_table(tmp_path / "info.parquet")["value"].to_pylist()

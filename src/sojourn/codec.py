@@ -121,8 +121,7 @@ def _encode_array(array: NDArray[Any], place: str, arrays: Arrays) -> Any:
         raise SojournError(f"{place} is an array of {array.dtype}, which a model file cannot hold")
     if array.dtype == np.int64 and array.ndim > 1 and array.size and array.min() >= 0:
         return _encode_counts(array, place, arrays)
-    # safetensors writes what lies at an array's address, whatever its strides.
-    arrays[place] = np.asarray(array, order="C")
+    arrays[place] = array
     return {"array": place}
 
 

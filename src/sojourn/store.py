@@ -184,6 +184,7 @@ def to_bytes(content: Mapping[str, Any], arrays: Arrays) -> bytes:
     """
     from safetensors.numpy import save as serialise
 
+    # safetensors writes what lies at an array's address, whatever its strides.
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = {**content, "arrays": _manifest(arrays)}
     text = _canonical({**content, "checksum": _checksum(content, arrays)})
