@@ -40,7 +40,7 @@ class Operators:
         The average state before each step, taken where a state has lost its meaning;
         ``rest · stop = 1``.
     singular_values : array
-        Of the moment matrix, largest first; more than the `rank` ones in use where known.
+        Of the moment matrix, largest first: all of them, or the `rank` in use of a large table.
     rank : int
         Number of singular directions in use.
     tensors : PaperTensors or None
@@ -191,10 +191,8 @@ def _adjacent(table: Adjacent, max_rank: int, seed: int) -> Spectrum:
     n_L, n_o, n_R = table.H_o.shape
     n = table.H.sum()
     H = table.H / n
-    V, G, s = _inverse(
-        H, max_rank, seed
-    )  # H⁺ = V G                               (n_R, k), (k, n_L)
-    k = max(1, int((s > ROUNDING * s[0]).sum()))
+    V, G, s = _inverse(H, max_rank, seed)  # H⁺ = V G                    (n_R, k), (k, n_L)
+    k = max(1, int((s[: V.shape[1]] > ROUNDING * s[0]).sum()))
     W, G = V[:, :k], G[:k]
     H_oW = (table.H_o.reshape(n_L * n_o, n_R) @ W).reshape(n_L, n_o, k) / n
     B = np.einsum("kl,lom->okm", G, H_oW, optimize=True)  # B_o = G H_o W             (n_o, k, k)
@@ -266,7 +264,8 @@ def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
     -------
     V : array (n_R, k)
     G : array (k, n_L)
-    s : array (k,)
+    s : array
+        All singular values where the decomposition is a full one, else the k largest.
     """
     M = np.asarray(M, np.float64)
     a, b = _inverse_root(M.sum(axis=1)), _inverse_root(M.sum(axis=0))
@@ -275,8 +274,8 @@ def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
         U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
     else:
         U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
-    U, s, V = U[:, :rank], s[:rank], Vt[:rank].T
-    inverse = np.divide(1.0, s, out=np.zeros_like(s), where=s > ROUNDING * s[0])
+    U, V, kept = U[:, :rank], Vt[:rank].T, s[:rank]
+    inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > ROUNDING * s[0])
     return b[:, None] * V, (U * inverse).T * a, s
 
 
