@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import resource
 import subprocess
 import sys
@@ -252,7 +253,7 @@ def test_blocks_of_one_file_may_not_hold_numbers_then_dates(tmp_path, monkeypatc
 
 
 def test_a_block_without_a_good_row_says_nothing_of_the_times(tmp_path, monkeypatch):
-    monkeypatch.setattr(textblocks, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(textblocks, "BLOCK_BYTES", 12)  # a block for each line
     (tmp_path / "a.csv").write_text("time,symbol\n1,too,many\n1.5,a\n2.5,b\n")
     with pytest.warns(SkippedRowsWarning, match="skipped 1 malformed row: line 2 has 3 fields"):
         seqs = sj.read(tmp_path / "a.csv", quiet=True, on_error="skip")
@@ -401,6 +402,8 @@ def test_nothing_is_printed_where_nothing_was_guessed(tmp_path, capsys):
         ("id,x,y", {}, "which column holds the symbols; pass symbol= one of 'x', 'y'"),
         ("id,symbol", {"id": "flight"}, "id='flight', but the file has no such column: 'id', 'sym"),
         ("id,id,symbol", {"id": "id"}, "id='id', but the file has 2 such columns"),
+        ("id,id,symbol", {}, "pass id= one of 'id', 'id', or id=False"),
+        (",t,symbol", {}, "pass id= one of '', or id=False"),
         ("id,symbol", {"id": "id", "symbol": "id"}, "must be different columns"),
         ("", {}, "which column holds the symbols"),
     ],
@@ -803,17 +806,19 @@ def test_an_unsorted_file_cannot_be_cut_and_says_what_to_do(tmp_path):
 
 
 def test_rows_without_an_id_are_counted_once(tmp_path):
-    table = pa.table({"id": [1, 1, None, 2, None, 2, 3, None], "symbol": list("aabbccdd")})
-    pa.parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    for target in (1, 3, 100):
+    # Pieces of three rows: most are read for two partitions, one holds no id at all.
+    ids = [1, 1, 2] + [None, 2, 3] + [None] * 3 + [3, None, 4]
+    table = pa.table({"id": ids, "symbol": list("aab_bc___c_d")})
+    pa.parquet.write_table(table, tmp_path / "a.parquet", row_group_size=3)
+    for target, n_parts in ((1, 3), (4, 2), (100, 1)):
         options = {"on_error": "skip", "rows_per_partition": target, "quiet": True}
+        parts = sj.scan(tmp_path / "a.parquet", **options)
+        assert len(parts) == n_parts
         with pytest.warns(SkippedRowsWarning) as caught:
-            lists, _ = joined(sj.scan(tmp_path / "a.parquet", **options))
-        assert lists == [["a", "a"], ["b", "c"], ["d"]]
+            assert joined(parts)[0] == [["a", "a"], ["b", "b"], ["c", "c"], ["d"]]
         (warning,) = caught
-        numbers = [int(word) for word in str(warning.message).split() if word.isdigit()]
-        more = numbers[2] if "more partitions" in str(warning.message) else 0
-        assert numbers[0] + more == 3
+        first, more = re.search(r"skipped (\d+) .*?(?:; (\d+) in|$)", str(warning.message)).groups()
+        assert int(first) + int(more or 0) == 5
 
 
 @pytest.mark.parametrize("name", LONG_WRITERS)

@@ -52,8 +52,11 @@ def _header(block: Block, delimiter: str, path: str) -> tuple[list[str], Block]:
     """Names of the columns, and the block without them."""
     if block.number(0) != 1:
         raise SojournError(f"{path}: line 1, the names of the columns, is not UTF-8 text")
-    found = _records(block, delimiter)
-    _, names = next(found, (0, [SENTINEL]))
+    for size in (1 << 16, None):  # a few lines, which nearly always hold all of the header
+        found = _records(Block(block.data[:size], 1, 0), delimiter)
+        _, names = next(found, (0, [SENTINEL]))
+        if SENTINEL not in "".join(names):
+            break
     if SENTINEL in "".join(names):
         raise SojournError(f"{path}: line {block.line} opens a quoted name that is never closed")
     if isinstance(names, str):
@@ -66,7 +69,7 @@ def _records(block: Block, delimiter: str) -> Iterator[tuple[int, list[str] | st
 
     The last one is no record but `SENTINEL`, by itself if the block does not end within quotes.
     """
-    lines = [text.decode() for text in block.data.splitlines(keepends=True)]
+    lines = [text.decode(errors="replace") for text in block.data.splitlines(keepends=True)]
     if lines and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
     reader = csv.reader([*lines, SENTINEL], delimiter=delimiter)

@@ -217,10 +217,11 @@ def choose_columns(
         )
     if symbol_guessed:
         guesses.append(f"symbol {symbol!r}")
-    if id is None and rest and not whole:
+    others = [name for name in names if name not in (time, symbol)]
+    if id is None and others and not whole:
         raise SojournError(
             f"{path}: cannot tell which column tells the sequences apart; pass id= one of "
-            f"{_listed(rest)}, or id=False if the file is one sequence"
+            f"{_listed(others)}, or id=False if the file is one sequence"
         )
     if id is None and not whole:
         guesses.append("one sequence")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from types import NoneType
@@ -17,6 +17,8 @@ from sojourn.reading.arrays import to_arrow
 from sojourn.reading.layout import Layout, Malformed
 from sojourn.reading.rows import FLOATS, INTEGER, Rows
 from sojourn.reading.textblocks import Block, blocks
+
+DECODER = json.JSONDecoder()
 
 
 def is_matrix(names: list[str]) -> bool:
@@ -87,15 +89,16 @@ def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> I
     malformed : Malformed
         Takes lines that are no objects, lack a name, or hold what is no symbol, id or time.
     """
+    names = layout.wanted
     kinds: dict[str | None, Any] = {}  # by name; None: of the symbols whether they stand in lists
     for block in found:
         numbers: list[int] = []
-        values: dict[str, list[Any]] = {name: [] for name in layout.wanted}
+        values: dict[str, list[Any]] = {name: [] for name in names}
         for i, text in enumerate(block.data.splitlines()):
             if not text or text.isspace():
                 continue
             record = _object(text)
-            fault = record if isinstance(record, str) else _fault(record, layout, kinds)
+            fault = record if isinstance(record, str) else _fault(record, names, layout, kinds)
             if fault or isinstance(record, str):
                 malformed.add(f"line {block.number(i)}", fault)
                 continue
@@ -143,18 +146,23 @@ def _matrix_fault(symbols: list[bytes], width: int, integers: set[bytes]) -> str
 
 def _object(text: bytes) -> dict[str, Any] | str:
     """A line's JSON object, or what is wrong with the line."""
+    line = text.decode().strip()
     try:
-        record = json.loads(text.decode())
+        record, end = DECODER.raw_decode(line)
     except (ValueError, RecursionError) as error:
         return f"is not JSON ({error})"
+    if end < len(line):
+        return f"is not JSON (extra data at column {end + 1})"
     if not isinstance(record, dict):
         return f"is a JSON {type(record).__name__}; expected an object a line"
     return record
 
 
-def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str | None, Any]) -> str:
+def _fault(
+    record: dict[str, Any], names: Iterable[str], layout: Layout, kinds: dict[str | None, Any]
+) -> str:
     """What is wrong with an object; `kinds` grows by what the names are seen to hold."""
-    for name in layout.wanted:
+    for name in names:
         if name not in record:
             return f"has no {name!r}"
         value = record[name]
@@ -174,7 +182,7 @@ def _fault(record: dict[str, Any], layout: Layout, kinds: dict[str | None, Any])
 def _item_fault(item: Any, name: str, kinds: dict[str | None, Any]) -> str:
     """What is wrong with a symbol or an id."""
     kind = type(item)
-    if item is None:
+    if item is None or (kind is str and kinds.get(name) is str and item.isascii()):
         return ""
     if kind is float:
         return f"holds {item} in {name!r}; {FLOATS}"

@@ -10,9 +10,11 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any
 
 from sojourn.errors import SojournError
@@ -22,6 +24,7 @@ BLOCK_BYTES = 1 << 23  # large beside the cost of a call to the parser, small be
 LINE_BYTES = 1 << 26
 FREE_BYTES = 1 << 28  # below this a file may expand as it likes
 
+LINE_END = re.compile(rb"\r\n|\n|\r")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -57,23 +60,21 @@ class Block:
 
     def from_line(self, i: int) -> Block:
         """The block without its first `i` lines."""
-        if i == 0:
-            return self
-        lines = self.data.splitlines(keepends=True)
-        before = sum(map(len, lines[:i]))
-        return Block(
-            self.data[before:],
-            self.number(i) if i < len(lines) else self.line + i,
-            self.start + before,
-            None if self.numbers is None else self.numbers[i:],
-        )
+        cut = self._end_of_line(i - 1)
+        numbers = None if self.numbers is None else self.numbers[i:]
+        line = self.line + i if not numbers else numbers[0]
+        return Block(self.data[cut:], line, self.start + cut, numbers)
 
     def before_line(self, i: int) -> Block:
         """The first `i` lines of the block."""
-        data = b"".join(self.data.splitlines(keepends=True)[:i])
-        return Block(
-            data, self.line, self.start, None if self.numbers is None else self.numbers[:i]
-        )
+        numbers = None if self.numbers is None else self.numbers[:i]
+        return Block(self.data[: self._end_of_line(i - 1)], self.line, self.start, numbers)
+
+    def _end_of_line(self, i: int) -> int:
+        """Where line `i` ends, 0 for the one before the first."""
+        ends = LINE_END.finditer(self.data)
+        end = None if i < 0 else next(islice(ends, i, None), None)
+        return 0 if i < 0 else len(self.data) if end is None else end.end()
 
     def __add__(self, other: Block) -> Block:
         numbers = None
