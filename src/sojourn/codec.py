@@ -158,8 +158,8 @@ def _decode_array(kind: str, inner: Any, arrays: Arrays) -> NDArray[Any]:
     if "at" not in inner:
         return values.astype(np.int64).reshape(shape)
     at = arrays[inner["at"]]
-    if at.dtype.kind != "u" or at.shape != values.shape or (at.size and at.max() >= size):
-        raise SojournError("its counts lie outside of their table")
+    if at.dtype.kind != "u" or at.shape != values.shape:
+        raise SojournError("its counts and their places are not alike")
     flat = np.zeros(size, np.int64)
     flat[at] = values
     return flat.reshape(shape)
