@@ -132,7 +132,9 @@ class SpectralHSMM(SequenceModel):
         """Learn from more sequences: the moments add up, as if all had been given at once.
 
         The first call freezes the vocabulary; give it a `Sequences` with all symbols in its
-        vocabulary if it does not hold them all.
+        vocabulary if it does not hold them all. Each call learns the operators anew. Sequences
+        without ids of their own are numbered in the order in which they come; with ids, parts may
+        come in any order.
 
         Parameters
         ----------
