@@ -44,11 +44,11 @@ def run() -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # more states than symbols, on purpose
                 if method == "spectral":
-                    states = [2, 3, 4, data.n_symbols]
+                    states = [2, 4, data.n_symbols]
                     found = select(training, states, [5, 10], method=method, cv=3)
                     model = SpectralHSMM(found.n_states, found.max_duration).fit(training)
                 else:
-                    found = select(training, [8, 12, 16, 24], [6, 10, 16], cv=3)
+                    found = select(training, [12, 16, 24], [6, 10], cv=3)
                     model = HSMM(found.n_states, found.max_duration, verbose=False).fit(training)
             sizes.append((found.n_states, found.max_duration))
             total += float(model.score_samples(test).sum())
