@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sojourn.hsmm import HSMM
 
 P = sj.Params.random(3, 4, 5, rng=0)
 WORDS = np.array(["bank", "climb", "descend", "level", "é\u0301"])
-ENV = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1])}
+ENV = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1]), "PYTHONUNBUFFERED": ""}
 PROGRAM = [sys.executable, "-c", "from sojourn.cli import main; main()"]
 
 
@@ -425,12 +426,15 @@ def test_a_stream_answers_each_line_at_once(folder):
     command = [*PROGRAM, "stream", str(folder / "hsmm.sojourn")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=ENV, text=True, **pipes) as process:
+        watchdog = threading.Timer(60, process.kill)  # a failure, rather than a wait without end
+        watchdog.start()
         stream = hsmm().stream()
         for symbol in ("climb", "level", "level"):
             process.stdin.write(symbol + "\n")
             process.stdin.flush()
             # No other line has been sent, and the input is not closed.
             assert process.stdout.readline() == f"{symbol}\t{stream.update(symbol)!r}\n"
+        watchdog.cancel()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         assert process.stderr.read() == ""
