@@ -268,3 +268,13 @@ def test_unknown_symbols_are_an_error_or_missing(model):
         model.score_samples([[0, 9]])
     lenient = clone(model).set_params(unknown="missing", max_iter=5).fit(DATA)
     assert lenient.score_samples([[0, 9]]) == lenient.score_samples([[0, None]])
+
+
+def test_progress_is_shown_where_it_is_asked_for(capsys):
+    HSMM(2, 2, max_iter=3, verbose=True).fit(DATA)
+    shown = capsys.readouterr().err
+    assert "\r" in shown
+    assert "EM pass 1: -1." in shown
+    assert shown.endswith("\n")
+    HSMM(2, 2, max_iter=3).fit(DATA)  # the test's stream is no terminal
+    assert capsys.readouterr().err == ""

@@ -25,7 +25,7 @@ class Progress:
             bar = ("━" * round(20 * done)).ljust(20, "╌")
             score = objective / self.n_total
             print(
-                f"\\r{bar} EM pass {iteration}: {score:.6f} nats a symbol", end="", file=sys.stderr
+                f"\r{bar} EM pass {iteration}: {score:.6f} nats a symbol", end="", file=sys.stderr
             )
 
     def __exit__(self, *_: object) -> None:
