@@ -99,7 +99,7 @@ class HSMM(SequenceModel):
         *,
         init: str | Params = "spectral",
         max_iter: int = 500,
-        tol: float = 1e-7,
+        tol: float = 1e-8,
         durations: str | Sequence[str] = "free",
         pseudocount: float = 0.01,
         left_censored: bool = False,

@@ -77,7 +77,7 @@ def fit_params(
     init: str | Params = "spectral",
     rng: Rng = None,
     max_iter: int = 500,
-    tol: float = 1e-7,
+    tol: float = 1e-8,
     pseudocount: float = 0.0,
     durations: str | Sequence[str] = "free",
     left_censored: bool = False,
