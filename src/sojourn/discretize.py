@@ -34,10 +34,10 @@ class Discretizer(BaseEstimator):
 
     Attributes
     ----------
-    edges_ : array (n_symbols_ + 1,)
+    edges_ : array (n_symbols + 1,)
         Of the bins: symbol ``k`` is a value of at least ``edges_[k]`` and below ``edges_[k + 1]``;
         values beyond the ends belong to the bins there.
-    centres_, scale_ : arrays (n_symbols_, n_channels_) and (n_channels_,)
+    centres_, scale_ : arrays (n_symbols, n_channels) and (n_channels,)
         Of the clusters, in the order of their first channel, and what the channels are divided by.
     n_symbols_, n_channels_ : int
         Number of symbols and of channels.
