@@ -19,3 +19,13 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = "sojourn"
 html_show_sourcelink = False
+
+
+def _skip(app, what, name, obj, skip, options):
+    """Leave out scikit-learn's metadata requests: they are not ours and link to its pages."""
+    inherited = name.startswith("set_") and name.endswith("_request")
+    return True if inherited or name == "get_metadata_routing" else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", _skip)
