@@ -1,0 +1,22 @@
+"""Figures of models, scores and sequences, each on an axes of matplotlib that is given or made.
+
+Text, ticks and frames keep the colours of the style in use, and marks have colours of medium
+lightness, so that figures are legible on a light and on a dark ground.
+"""
+
+from sojourn.plot.models import durations, emissions, occupancy, ranks, spectrum, transitions
+from sojourn.plot.scores import precision_recall, roc, scores
+from sojourn.plot.sequence import timeline
+
+__all__ = [
+    "durations",
+    "emissions",
+    "occupancy",
+    "precision_recall",
+    "ranks",
+    "roc",
+    "scores",
+    "spectrum",
+    "timeline",
+    "transitions",
+]

@@ -1,0 +1,107 @@
+"""What the figures share: colours, names that cannot break them, axes, and the model in hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PALETTE = (
+    "#4a7de0",
+    "#d9822b",
+    "#2a9d8f",
+    "#c8558c",
+    "#7b68c8",
+    "#6b9b37",
+    "#3a9cc0",
+    "#b5793f",
+    "#a04fb0",
+    "#7d8799",
+)
+ALARM = "#dc4446"
+QUIET = "#8b95a5"
+MOST_LANES = 24  # more symbols than this share the last lane of a timeline
+MOST_NAMES = 40  # more names than this along an axis cannot be read
+
+
+def color_of(state: int) -> str:
+    """Colour of a state: ten of them, then the same again.
+
+    Examples
+    --------
+    >>> color_of(0) == color_of(10) == PALETTE[0]
+    True
+    """
+    return PALETTE[state % len(PALETTE)]
+
+
+def plain(text: Any) -> str:
+    r"""A name as one printable line, so that no symbol can break a figure.
+
+    Examples
+    --------
+    >>> plain("flaps\ndown")
+    'flaps\\ndown'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+
+
+def short(text: Any, most: int = 18) -> str:
+    """A name that is not too long for its place.
+
+    Examples
+    --------
+    >>> short("vertical_speed_selected", 12)
+    'vertical_sp…'
+    """
+    name = plain(text)
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """The axes given, or new ones.
+
+    Examples
+    --------
+    >>> axes_or_new("mine")
+    'mine'
+    """
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise SojournError(
+            "figures need matplotlib, which is not installed; pip install 'sojourn[plot]'"
+        ) from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def bare(ax: Axes, frame: bool = True) -> Axes:
+    """The same axes without the lines that hold nothing.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> bool(bare(Figure().subplots()).spines["top"].get_visible())
+    False
+    """
+    ax.spines[["top", "right"]].set_visible(False)
+    if not frame:
+        ax.spines[["left", "bottom"]].set_visible(False)
+        ax.tick_params(length=0)
+    return ax
+
+
+def model_of(model: Any) -> Any:
+    """The model itself, or the one in a detector.
+
+    Examples
+    --------
+    >>> model_of("a model")
+    'a model'
+    """
+    return getattr(model, "model_", model)
