@@ -69,6 +69,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("sojourn.datasets")
     if name not in _MODULES:
         raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
     value = getattr(import_module(f"sojourn.{_MODULES[name]}"), name)
@@ -77,4 +79,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "datasets"})
