@@ -68,3 +68,11 @@ def test_labels_need_a_start_whose_states_they_name():
     data = Params.random(2, 2, 3, rng=0).sample(3, 10, rng=1)
     with pytest.raises(SojournError, match="labels name the states"):
         fit_params(data, 2, 2, 3, labels=np.zeros(30, np.int32))
+
+
+def test_symbols_at_the_ends_alone_or_nowhere_are_possible():
+    middle = Params.random(2, 3, 3, rng=0).sample(50, 30, rng=1).to_lists()
+    data = Sequences.from_lists([[3, *row, 4] for row in middle], vocabulary=range(6))
+    for n_states in (1, 2):  # one state has no other to emit what its start cannot
+        found = fit_params(data, n_states, 4, 6, rng=0, max_iter=5, pseudocount=0.01).params
+        assert (found.emission.sum(axis=0) > 0).all()

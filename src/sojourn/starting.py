@@ -159,6 +159,9 @@ def _starts(
     n_x, n_d, n_o = size
     n_random = N_RANDOM if spectral else N_RANDOM_ALONE
     starts = [Params.random(*size, rng, self_transitions=loops) for _ in range(n_random)]
+    # Of all steps, the ends too, and one more each: EM cannot leave a zero, and a symbol that
+    # stands only at an end, or nowhere in this part of the data, must not be impossible.
+    frequencies = 1 + np.bincount(sequences.codes[sequences.codes >= 0], minlength=n_o)
     for length, ranks in WINDOWS if spectral else ():
         shape = Shape(tuple(range(length)), n_o, True)
         too_large = shape.n_windows > MAX_WINDOWS or shape.n_entries > MAX_ENTRIES
@@ -174,7 +177,7 @@ def _starts(
             # Windows in a row have rank ℓ n_x at most, and cannot have more than there are of them.
             if rank <= min(shape.n_windows, length * n_x):
                 emission = recover_emission(M_LoR, n_x, rank, rng)
-                starts.append(starting_from(emission, M_LoR.sum(axis=(0, 2)), n_d, loops))
+                starts.append(starting_from(emission, frequencies, n_d, loops))
     return starts
 
 
