@@ -1,8 +1,8 @@
-"""Sums and maps over fixed partitions of the data, by threads, in an order no thread can change.
+"""Maps over fixed partitions of the data, by threads, in an order that no thread can change.
 
 The kernels release the interpreter's lock, so threads are enough. Two rules make every result the
 same to the bit whatever the number of threads: partitions are cut without looking at that number,
-and results are taken, and added, in the order of the partitions.
+and results are taken in the order of the partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any, Protocol, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,8 @@ from sojourn.errors import SojournError
 SYMBOLS_PER_CHUNK = 1 << 15
 
 
-class Addable(Protocol):
-    """Statistics that add: expected counts, moments, arrays, numbers."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-
 P = TypeVar("P")
 R = TypeVar("R")
-S = TypeVar("S", bound=Addable)
 
 
 def chunks(
@@ -88,8 +81,14 @@ def n_threads(n_jobs: int | None = None) -> int:
     return int(n_jobs)
 
 
-def _in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) -> Iterator[R]:
-    """Results of ``fn`` in the order of the partitions, a few of them under way at a time."""
+def in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) -> Iterator[R]:
+    """Results of ``fn`` in the order of the partitions, a few of them under way at a time.
+
+    Examples
+    --------
+    >>> sum(in_order(abs, [-1, -2, 3], n_jobs=2))
+    6
+    """
     threads = n_threads(n_jobs)
     if isinstance(partitions, Sized):
         threads = min(threads, len(partitions))
@@ -128,31 +127,4 @@ def each(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None = Non
     >>> each(abs, [-1, -2, 3], n_jobs=2)
     [1, 2, 3]
     """
-    return list(_in_order(fn, partitions, n_jobs))
-
-
-def total(fn: Callable[[P], S], partitions: Iterable[P], n_jobs: int | None = None) -> S:
-    """The sum of ``fn(p)`` over the partitions, by threads, added in the order of the partitions.
-
-    Parameters
-    ----------
-    fn : callable
-        A function of one partition whose results add.
-    partitions : iterable
-        At least one; may be lazy.
-    n_jobs : int or None
-        Number of threads; the sum is the same to the bit for any of them.
-
-    Examples
-    --------
-    >>> total(abs, [-1, -2, 3], n_jobs=2)
-    6
-    """
-    results: Iterator[Any] = _in_order(fn, partitions, n_jobs)
-    try:
-        result = next(results)
-    except StopIteration:
-        raise SojournError("there is nothing to add up: no partitions were given") from None
-    for r in results:
-        result = result + r
-    return result
+    return list(in_order(fn, partitions, n_jobs))

@@ -10,7 +10,8 @@ import numpy as np
 
 from sojourn.backward import block_steps, expect_chunk
 from sojourn.messages import LANES, Codes, Floats, Offsets, in_lanes, tables
-from sojourn.parallel import chunks, each, total
+from sojourn.parallel import chunks, each
+from sojourn.sums import Stretch, finished, joined, stretch
 
 if TYPE_CHECKING:
     from sojourn.params import Params
@@ -104,6 +105,52 @@ def _chunk_runner(
     return run
 
 
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """A pass for the expected counts under a model, over one partition after another.
+
+    Parameters
+    ----------
+    params, initial, labels
+        As in :func:`expected_counts`; labels are for data that are one partition.
+
+    Examples
+    --------
+    >>> from sojourn import Params
+    >>> p = Params.random(2, 3, 4, rng=0)
+    >>> seqs, counting = p.sample(2000, 30, rng=1), Counting(p)
+    >>> parts = [counting.stretch(seqs[:700], 0), counting.stretch(seqs[700:], 21000)]
+    >>> counts = counting.finished(counting.joined(*parts))
+    >>> bool((counts.emission == expected_counts(p, seqs).emission).all())
+    True
+    """
+
+    params: Params
+    initial: Floats | None = None
+    labels: Codes | None = None
+
+    def __call__(self, sequences: Sequences) -> Callable[[tuple[int, int]], ExpectedCounts]:
+        """What runs over a chunk of these sequences."""
+        log_probs = np.empty(len(sequences))
+        where = (sequences.codes, sequences.offsets, self.initial)
+        # Labels lie beside the symbols of all the data; what is left of a chunk is at their end.
+        labels = None if self.labels is None else self.labels[-len(sequences.codes) :]
+        return _chunk_runner(self.params, *where, labels, log_probs, np.empty((0, 0)))
+
+    def stretch(self, sequences: Sequences, begin: int, n_jobs: int | None = None) -> Stretch:
+        """The pass over one partition, with `begin` symbols before it."""
+        return stretch(self, sequences, begin, n_jobs)
+
+    def joined(self, a: Stretch, b: Stretch) -> Stretch:
+        """The passes over two partitions, the second after the first."""
+        return joined(self, a, b)
+
+    def finished(self, whole: Stretch) -> ExpectedCounts:
+        """The counts of all the data."""
+        counts: ExpectedCounts = finished(self, whole)
+        return counts
+
+
 def expected_counts(
     params: Params,
     sequences: Sequences,
@@ -135,11 +182,8 @@ def expected_counts(
     array([[0. , 1. ],
            [1.5, 0.5]])
     """
-    log_probs = np.empty(len(sequences.offsets) - 1)
-    run = _chunk_runner(
-        params, sequences.codes, sequences.offsets, initial, labels, log_probs, np.empty((0, 0))
-    )
-    return total(run, chunks(sequences.offsets), n_jobs)
+    counting = Counting(params, initial, labels)
+    return counting.finished(counting.stretch(sequences, 0, n_jobs))
 
 
 def expected_counts_each(
