@@ -48,7 +48,7 @@ _RHYTHM = np.array(
         [0, 50, 0, 0, 0, 0, 20, 0, 0],  # final
         [0, 0, 0, 0, 0, 0, 3, 0, 0],  # flare
         [0, 0, 0, 0, 0, 0, 9, 0, 0],  # roll-out
-        [0, 240, 300, 0, 58, 0, 30, 160, 0],  # holding
+        [0, 75, 110, 0, 24, 0, 22, 55, 70],  # holding
     ],
     dtype=np.float64,
 )
@@ -126,7 +126,7 @@ def _fly(stream, kind, rhythm, gates, crossover, codes, phases):  # type: ignore
         brake_at = _u(stream, 20.0, 200.0)
     rare_left, rare_at = 0, -1.0
     if kind == RARE:
-        rare_left, rare_at = 5 + int(_u(stream) * 8), _u(stream, 60.0, 400.0)
+        rare_left, rare_at = 8 + int(_u(stream) * 12), _u(stream, 30.0, 300.0)
 
     waiting, since = np.zeros(9, np.int64), np.zeros(9, np.int64)
     timers = np.full(9, -1.0)  # seconds until a command's next correction
@@ -271,8 +271,10 @@ def _fly(stream, kind, rhythm, gates, crossover, codes, phases):  # type: ignore
                 every = 0.0
             if c == AIRSPEED and h >= crossover:
                 every = 0.0
-            if kind == FAST and phase == DESCENT and (c in (VERTICAL_SPEED, THROTTLE)):
-                every *= 0.5
+            if kind == FAST and phase == DESCENT and c in (VERTICAL_SPEED, THROTTLE):
+                every *= 0.4
+            if kind == NO_FLAPS and stage > 0 and c in (AIRSPEED, THROTTLE):
+                every *= 0.6  # a clean aircraft is hard to slow down
             if every == 0.0:
                 continue
             if timers[c] < 0.0:
@@ -283,7 +285,7 @@ def _fly(stream, kind, rhythm, gates, crossover, codes, phases):  # type: ignore
                 waiting[c] += _burst(stream, 1, turns)
         if rare_left > 0 and t > rare_at and phase < FLARE:
             rare_left -= 1
-            rare_at = t + _lognormal(stream, 60.0, 0.7)
+            rare_at = t + _lognormal(stream, 40.0, 0.7)
             odd = int(_u(stream) * 3)
             if odd == 0:
                 waiting[MACH if h < crossover else FLAPS] += _burst(stream, 1, 3)
