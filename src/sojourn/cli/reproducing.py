@@ -1,0 +1,39 @@
+"""``sojourn reproduce``: the paper's experiments, each in one command that can be stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+
+@click.group()
+def reproduce() -> None:
+    """Run the paper's experiments: figures, numbers, and a page that shows them.
+
+    What is done is stored as it is done: a command that was stopped goes on where it was.
+    """
+
+
+@reproduce.command()
+@click.option(
+    "-o", "folder", default="reproduce-synthetic", show_default=True, help="Where results go."
+)
+@click.option("--quick", is_flag=True, help="A minute's version.")
+@click.option("--runs", type=click.IntRange(1), help="Random models of each size; 100 if not set.")
+@click.option("--iterations", type=click.IntRange(1), help="Most passes of EM; 200 if not set.")
+@click.option(
+    "--most-for-em",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Most training sequences for EM, which takes hours at 100,000; no limit if not set.",
+)
+@click.option("--jobs", "n_jobs", type=int, help="Threads; 1 if not set, since times are of one.")
+def synthetic(folder: str, quick: bool, **options: Any) -> None:
+    """Figure 6: error and time of spectral methods and EM on random models."""
+    from sojourn.experiments.synthetic import QUICK, Plan
+    from sojourn.experiments.synthetic_page import reproduce_synthetic
+
+    plan = replace(QUICK if quick else Plan(), **{k: v for k, v in options.items() if v})
+    click.echo(reproduce_synthetic(folder, plan))
