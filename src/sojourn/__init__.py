@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.detect import AnomalyDetector
     from sojourn.discretize import Discretizer
     from sojourn.errors import SojournError
     from sojourn.hsmm import HSMM
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "HSMM",
+    "AnomalyDetector",
     "Discretizer",
     "Moments",
     "OnlineScorer",
@@ -48,6 +50,7 @@ __all__ = [
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
     "HSMM": "hsmm",
+    "AnomalyDetector": "detect",
     "Discretizer": "discretize",
     "Moments": "moments",
     "OnlineScorer": "stream",

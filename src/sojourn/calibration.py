@@ -1,0 +1,87 @@
+"""From scores to p-values: where a score stands among those of sequences held out of the fit.
+
+Sequence i of the training set is scored by a model that was fitted without its fold. A new sequence
+is scored by the models of all folds and compared with i by the one that scored i, so that the two
+are alike but for being normal (cross-conformal prediction, Vovk 2015). With n training
+sequences, of which c score no higher than the new one, its p-value is (c + 1) / (n + 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores of training sequences, each by a model that has not seen it.
+
+    Attributes
+    ----------
+    scores : array (n,)
+        Higher is more normal; -inf for what a model cannot produce.
+    folds : int array (n,)
+        Which model gave the score.
+
+    Examples
+    --------
+    >>> cal = Calibration(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 0]))
+    >>> cal.pvalues(np.array([[0.5, 2.5, 9.0]]))
+    array([0.25, 0.75, 1.  ])
+    >>> cal.margin(np.array([[0.5, 2.5, 9.0]]), 0.5)
+    array([-1.5,  0.5,  7. ])
+    """
+
+    scores: Floats
+    folds: NDArray[np.int64]
+
+    def pvalues(self, new: Floats) -> Floats:
+        """Share of normal sequences that score as low or lower, (m,).
+
+        Parameters
+        ----------
+        new : array (n_folds, m)
+            Scores of new sequences by the model of each fold.
+        """
+        below = np.zeros(new.shape[1], dtype=np.int64)
+        for fold, row in enumerate(new):
+            held = np.sort(self.scores[self.folds == fold])
+            below += np.searchsorted(held, row, side="right")
+        return (below + 1.0) / (len(self.scores) + 1.0)
+
+    def rank(self, rate: float) -> int:
+        """How many p-values there are up to a false-alarm rate."""
+        # A rate of 0.01 is a little less or more than one hundredth.
+        return int(np.floor(rate * (len(self.scores) + 1) + 1e-9))
+
+    def check(self, rate: float) -> None:
+        """An error where there are too few sequences for a false-alarm rate."""
+        n = len(self.scores)
+        if self.rank(rate) < 1:
+            raise SojournError(
+                f"contamination is {rate:g}, but {n} training sequences give p-values of "
+                f"1/{n + 1} = {1 / (n + 1):.2g} and more, so none could be found abnormal; give at "
+                f"least {int(np.ceil(1 / rate - 1e-9)) - 1} sequences or a higher contamination"
+            )
+
+    def threshold(self, rate: float) -> float:
+        """The score under which a share `rate` of normal sequences lies."""
+        return float(np.sort(self.scores)[self.rank(rate) - 1])
+
+    def margin(self, new: Floats, rate: float) -> Floats:
+        """How far above the threshold new sequences score: negative where the p-value is <= `rate`.
+
+        Of the differences between the new score and the normal ones it is the `rank`-th largest.
+        """
+        at = self.rank(rate)
+        gaps = np.empty((len(self.scores), new.shape[1]))
+        with np.errstate(invalid="ignore"):
+            np.subtract(new[self.folds], self.scores[:, None], out=gaps)
+        gaps[np.isnan(gaps)] = 0.0  # both impossible: alike
+        return np.asarray(np.partition(gaps, len(gaps) - at, axis=0)[len(gaps) - at])
