@@ -1,4 +1,4 @@
-"""Data to try the models on: simulated flight approaches.
+"""Data to try the models on: recorded and simulated flight approaches.
 
 Names are loaded at first use, as those of the package itself are.
 """
@@ -7,14 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.datasets.recorded import Approaches, approaches
     from sojourn.datasets.simulate import ANOMALIES, COMMANDS, PHASES, simulate_approaches
 
-__all__ = ["ANOMALIES", "COMMANDS", "PHASES", "simulate_approaches"]
+__all__ = ["ANOMALIES", "COMMANDS", "PHASES", "Approaches", "approaches", "simulate_approaches"]
 
 _MODULES = {
     "ANOMALIES": "simulate",
     "COMMANDS": "simulate",
     "PHASES": "simulate",
+    "Approaches": "recorded",
+    "approaches": "recorded",
     "simulate_approaches": "simulate",
 }
 

@@ -1,0 +1,75 @@
+"""Recorded approaches, shipped with the package: airliners at Paris, and special missions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.sequences import Sequences
+
+
+@dataclass(frozen=True)
+class Approaches:
+    """Approaches of airliners and of aircraft on other errands, over the same nine symbols.
+
+    Attributes
+    ----------
+    normal : Sequences
+        Arrivals at the airports of Paris, one afternoon of October 2021; ids are callsign and
+        address.
+    unusual : Sequences
+        Landings of aircraft that were on a special mission.
+    kinds : str array
+        The mission of each of `unusual`: calibration, firefighting, glider or survey.
+
+    Examples
+    --------
+    >>> data = approaches()
+    >>> len(data.normal), len(data.unusual), len(data.kinds)
+    (82, 53, 53)
+    """
+
+    normal: Sequences
+    unusual: Sequences
+    kinds: NDArray[np.str_]
+
+
+def approaches() -> Approaches:
+    """Recorded final approaches, a symbol a second: what the aircraft does, up and down and round.
+
+    From 6,000 feet above the lowest recorded point down to it, at most 13 minutes. A symbol is
+    one of descending, level and climbing (more than 300 feet a minute) with one of left, straight
+    and right (more than half a degree a second), such as ``"descending_straight"``. All flights
+    were thinned to a position every ten seconds, since missions were recorded more coarsely.
+    The data are from the sample data of the package traffic (MIT licence, kept beside the file).
+
+    Returns
+    -------
+    Approaches
+        ``normal`` and ``unusual`` sequences and the ``kinds`` of the unusual ones.
+
+    Examples
+    --------
+    >>> data = approaches()
+    >>> data.normal
+    Sequences(82 sequences of 281 to 771, 39312 symbols over 9: 'climbing_left', ...)
+    >>> sorted(set(data.kinds.tolist()))
+    ['calibration', 'firefighting', 'glider', 'survey']
+    """
+    with (
+        files("sojourn.datasets").joinpath("data/approaches.npz").open("rb") as file,
+        np.load(file, allow_pickle=False) as stored,
+    ):
+        codes, lengths, kinds = stored["codes"], stored["lengths"], stored["kinds"]
+        vocabulary, ids = stored["vocabulary"], stored["ids"]
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+
+    def those(mask: NDArray[np.bool_]) -> Sequences:
+        offsets = np.concatenate(([0], np.cumsum(lengths[mask], dtype=np.int64)))
+        return Sequences(codes[mask[owner]].astype(np.int32), offsets, vocabulary, ids[mask])
+
+    normal = kinds == "normal"
+    return Approaches(those(normal), those(~normal), kinds[~normal])
