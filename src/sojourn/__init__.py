@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sojourn.population import exact_moments
     from sojourn.prepare import events_from_changes
     from sojourn.ranks import exact_rank_report, rank_report
+    from sojourn.report import write_report
     from sojourn.selection import select
     from sojourn.sequences import Sequences, as_sequences
     from sojourn.sources import read, scan
@@ -45,6 +46,7 @@ __all__ = [
     "read",
     "scan",
     "select",
+    "write_report",
 ]
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
@@ -68,12 +70,13 @@ _MODULES = {
     "read": "sources",
     "scan": "sources",
     "select": "selection",
+    "write_report": "report",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module("sojourn.datasets")
+    if name in ("datasets", "plot"):
+        return import_module(f"sojourn.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
     value = getattr(import_module(f"sojourn.{_MODULES[name]}"), name)
@@ -82,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "datasets"})
+    return sorted({*globals(), *__all__, "datasets", "plot"})

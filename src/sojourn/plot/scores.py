@@ -199,8 +199,7 @@ def _two_classes(values: Any, abnormal: Any) -> tuple[Floats, NDArray[np.bool_]]
 def _unit(ax: Axes) -> Axes:
     ax.set_xlim(-0.01, 1.01)
     ax.set_ylim(-0.01, 1.03)
-    ax.set_aspect("equal")
-    ax.legend(frameon=False, loc="lower right", prop={"size": "small"})
+    ax.legend(loc="lower right", edgecolor="none", framealpha=0.8)
     for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
         text.set_parse_math(False)
     return bare(ax)

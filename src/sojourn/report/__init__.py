@@ -1,0 +1,129 @@
+"""One page that shows which sequences are abnormal, where and why, and the model that says so.
+
+The page is self-contained: it opens from a disk, asks nothing of any network, and carries its
+style, its script and its figures.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import secrets
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import SojournError
+
+# What could end a script element early, or a line of JavaScript, stands as an escape in JSON.
+ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def write_report(
+    model: Any,
+    X: Any,
+    path: str | os.PathLike[str],
+    *,
+    labels: Any = None,
+    normal: Any = None,
+    normal_label: Any = None,
+    contamination: float | None = None,
+    title: str | None = None,
+    worst: int = 30,
+) -> None:
+    """Write a page on sequences, the most abnormal first, and on the model: one HTML file.
+
+    Parameters
+    ----------
+    model : AnomalyDetector, HSMM or SpectralHSMM
+        Fitted. A model without a detector gets one, which learns from `normal` what is usual
+        and leaves the model as it is.
+    X : Sequences, list of sequences or integer array
+        What the report is on.
+    path : str or path
+        Where to write, by custom ``report.html``; an old file is replaced when all is written.
+    labels : sequence, optional
+        What is known of each sequence: True or 1 for abnormal, scikit-learn's -1 and +1, or names,
+        of which `normal_label` is the normal one. They add curves and a column, and change nothing
+        else.
+    normal : Sequences, list of sequences or integer array, optional
+        Normal sequences, not those the model was fitted on, that calibrate a model without a
+        detector; `X` itself, taken as mostly normal, if not given.
+    normal_label : optional
+        The label of normal sequences, where labels are names; "normal" if not given.
+    contamination : float, optional
+        The false-alarm rate of a model without a detector; a detector has its own.
+    title : str, optional
+    worst : int
+        How many sequences get a timeline.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import sojourn as sj
+    >>> seqs = sj.Params.random(2, 4, 3, rng=0).sample(60, 30, rng=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = Path(folder, "report.html")
+    ...     sj.write_report(sj.AnomalyDetector(sj.HSMM(2, 4)).fit(seqs), seqs, page)
+    ...     page.read_text("utf-8")[:15]
+    '<!doctype html>'
+    """
+    try:
+        import jinja2
+        import matplotlib
+    except ImportError as error:
+        raise SojournError(
+            f"a report needs {error.name}, which is not installed; pip install 'sojourn[report]'"
+        ) from None
+    del matplotlib
+    from sojourn.report.contents import contents
+
+    page = contents(model, X, labels, normal, normal_label, contamination, title, worst)
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    early, script = _part("theme.js"), _part("script.js")
+    text = environment.from_string(_part("page.html.j2")).render(
+        page,
+        style=_part("style.css"),
+        early=early,
+        script=script,
+        script_hashes=f"'sha256-{_digest(early)}' 'sha256-{_digest(script)}'",
+        data=embedded(page["timelines"]),
+    )
+    _write(Path(path), text)
+
+
+def embedded(data: Any) -> str:
+    r"""Data as JSON that is inert inside a page, whatever names it holds.
+
+    Examples
+    --------
+    >>> embedded({"id": "</script>"})
+    '{"id":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.translate(ESCAPES).encode("utf-8", "replace").decode("utf-8")
+
+
+def _part(name: str) -> str:
+    return resources.files("sojourn.report").joinpath(name).read_text("utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write all or nothing."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        draft.write_text(text, "utf-8", newline="\n")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
