@@ -159,8 +159,9 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "checks",
             "sequences",
-            "plot",
             "plot.base",
+            "plot.models",
+            "plot.scores",
             "plot.sequence",
             "report.figures",
             "report.known",
@@ -173,9 +174,10 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cli.fitting": (("cli.options", "cli.output"), ("hsmm", "spectral", "selection")),
     "cli.answers": (("cli.options", "cli.output"), ()),
     "cli.flow": (("cli.options", "cli.output"), ()),
+    "cli.reporting": (("cli.options",), ("report",)),
     "cli.reproducing": ((), ("experiments.synthetic", "experiments.synthetic_page")),
     "cli.commands": (
-        ("cli.answers", "cli.fitting", "cli.flow", "cli.reproducing"),
+        ("cli.answers", "cli.fitting", "cli.flow", "cli.reporting", "cli.reproducing"),
         ("__version__",),
     ),
     "cli.__init__": ((), ("cli.commands",)),

@@ -9,6 +9,7 @@ import click
 from sojourn.cli.answers import decode, predict, sample, score
 from sojourn.cli.fitting import fit, info
 from sojourn.cli.flow import convert, stream
+from sojourn.cli.reporting import report
 from sojourn.cli.reproducing import reproduce
 
 
@@ -46,5 +47,5 @@ def commands() -> None:
     """
 
 
-for command in (fit, info, score, decode, predict, sample, stream, convert, reproduce):
+for command in (fit, info, score, decode, predict, report, sample, stream, convert, reproduce):
     commands.add_command(command)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn import plot
 from sojourn.checks import whole
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
+from sojourn.plot.models import durations, occupancy, ranks, spectrum, transitions
+from sojourn.plot.scores import precision_recall, roc
+from sojourn.plot.scores import scores as histogram
 from sojourn.plot.sequence import lanes, runs
 from sojourn.report.figures import SIZE, figure
 from sojourn.report.known import Known, read_known
@@ -250,7 +252,7 @@ def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict
         {
             "title": "Scores",
             "note": "How normal each sequence is. Those left of the line raise an alarm.",
-            "svg": figure("scores", words, lambda ax: plot.scores(scores, bad, offset, ax), size),
+            "svg": figure("scores", words, lambda ax: histogram(scores, bad, offset, ax), size),
         }
     ]
     if known and known.both:
@@ -260,9 +262,7 @@ def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict
                 "title": "Found against false alarms",
                 "note": "ROC, from the labels: how many abnormal sequences are found at each rate "
                 "of false alarms.",
-                "svg": figure(
-                    "roc", "ROC curve", lambda ax: plot.roc(scores, bad, kinds, ax), size
-                ),
+                "svg": figure("roc", "ROC curve", lambda ax: roc(scores, bad, kinds, ax), size),
             },
             {
                 "title": "Right alarms against found",
@@ -270,7 +270,7 @@ def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict
                 "svg": figure(
                     "pr",
                     "Precision-recall curve",
-                    lambda ax: plot.precision_recall(scores, bad, ax),
+                    lambda ax: precision_recall(scores, bad, ax),
                     size,
                 ),
             },
@@ -282,7 +282,7 @@ def _states(inner: Any) -> list[dict[str, Any]]:
     """A card for each state: how much of the time, how long, what it says."""
     if not hasattr(inner, "params_"):
         return []
-    params, share = inner.params_, plot.occupancy(inner)
+    params, share = inner.params_, occupancy(inner)
     names = [plain(name) for name in inner.vocabulary_.tolist()]
     cards = []
     for i in range(min(params.n_states, MOST_STATES)):
@@ -298,7 +298,7 @@ def _states(inner: Any) -> list[dict[str, Any]]:
                 "svg": figure(
                     f"d{i}",
                     f"How long state {i} lasts",
-                    lambda ax, i=i: _small(plot.durations(inner, i, ax)),  # type: ignore[misc]
+                    lambda ax, i=i: _small(durations(inner, i, ax)),  # type: ignore[misc]
                     (3.2, 1.35),
                 ),
             }
@@ -319,16 +319,14 @@ def _model_figures(inner: Any) -> list[dict[str, str]]:
                 "title": "What follows what",
                 "note": "States with their likeliest symbols; the wider an arrow, the likelier. "
                 "Transitions under 5 % are left out.",
-                "svg": figure(
-                    "graph", words, lambda ax: plot.transitions(inner, ax=ax), (4.6, 3.9)
-                ),
+                "svg": figure("graph", words, lambda ax: transitions(inner, ax=ax), (4.6, 3.9)),
             }
         ]
     found = [
         {
             "title": "Spectrum",
             "note": f"Singular values of the moment matrix; the first {inner.rank_} are in use.",
-            "svg": figure("spectrum", "Singular values", lambda ax: plot.spectrum(inner, ax)),
+            "svg": figure("spectrum", "Singular values", lambda ax: spectrum(inner, ax)),
         }
     ]
     if inner.choice_.trials:
@@ -337,7 +335,7 @@ def _model_figures(inner: Any) -> list[dict[str, str]]:
             {
                 "title": "Choice of the rank",
                 "note": f"{note} chosen, {inner.rank_}.",
-                "svg": figure("ranks", "Held-out score", lambda ax: plot.ranks(inner, ax)),
+                "svg": figure("ranks", "Held-out score", lambda ax: ranks(inner, ax)),
             }
         )
     return found
