@@ -17,7 +17,7 @@ help: ## show this list
 
 setup: $(VENV)/.setup ## create the environment in .venv
 
-demo: setup ## run the main job: train, score, print a table, save a figure
+demo: setup ## find unusual approaches among recorded ones, print why, write a report
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## run the tests and the examples in the documentation (ARGS="-k name" for some)

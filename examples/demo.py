@@ -1,81 +1,61 @@
-"""Train the spectral model on sequences of a known HSMM and compare it with the truth.
+"""Find unusual approaches among recorded ones: learn from airliners, rank the others, say why.
 
-Run by `make demo`. Prints true and estimated log-likelihoods and saves figures/demo.png.
+Run by `make demo`. Prints a ranked table with reasons and writes figures/demo.html, a report.
 """
 
 import time
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 import sojourn as sj
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-N_TRAIN, N_TEST, LENGTH = 20_000, 1_000, 100
-FIGURE = Path("figures/demo.png")
+REPORT = Path("figures/demo.html")
+SHOWN = 12  # rows of the table
+HELD_OUT = 3  # every third airliner is kept for the test
 
 
 def main() -> None:
-    truth = known_model()
-    training = truth.sample(N_TRAIN, LENGTH, rng=1)
-    test = truth.sample(N_TEST, LENGTH, rng=2)
-    print(f"A known HSMM: {truth.n_states} states, stays to {truth.max_duration} steps, "
-          f"{truth.n_symbols} symbols.")  # fmt: skip
-    print(f"Training on {N_TRAIN:,} sequences of {LENGTH} symbols.\n")
-
-    sj.SpectralHSMM(4, 6).fit(training[:200]).score(test)  # compiles the kernels, once a machine
     began = time.perf_counter()
-    model = sj.SpectralHSMM(4, 6).fit(training)
+    data = sj.datasets.approaches()
+    normal, vocabulary = data.normal, data.normal.vocabulary
+    held_out = np.arange(len(normal)) % HELD_OUT == 0
+    training, test = normal[np.flatnonzero(~held_out)], normal[np.flatnonzero(held_out)]
+    flights = sj.Sequences.from_lists(
+        [*test, *data.unusual], [*test.ids, *data.unusual.ids], vocabulary
+    )
+    kinds = np.array(["normal"] * len(test) + data.kinds.tolist())
+    print(f"Learning from {len(training)} approaches of airliners to Paris, a symbol a second: "
+          f"what the aircraft does.")  # fmt: skip
+    print(f"Ranking {len(test)} others and {len(data.unusual)} of aircraft on special missions.\n")
+
+    model = sj.HSMM(n_states=4, max_duration=40, random_state=0)
+    detector = sj.AnomalyDetector(model, contamination=0.05).fit(training)
+    scores, pvalues = detector.score_samples(flights), detector.pvalues(flights)
     fitted = time.perf_counter()
-    estimated = model.score_samples(test)
-    scored = time.perf_counter()
-    true = truth.log_prob(test)
 
-    print("sequence   true log p   estimated   difference")
-    for i in range(8):
-        print(f"{i:8d} {true[i]:12.3f} {estimated[i]:11.3f} {estimated[i] - true[i]:+12.3f}")
-    rmse = np.sqrt(np.mean(np.expm1(estimated - true) ** 2))
-    memoryless = np.bincount(training.codes) / training.n_total
-    print(f"\nover {N_TEST:,} test sequences: mean |difference| "
-          f"{np.abs(estimated - true).mean():.3f} nats in {-true.mean():.0f}, "
-          f"RMSE of the relative error {rmse:.2f}")  # fmt: skip
-    print(f"a symbol: true {true.mean() / LENGTH:.4f}, spectral {model.score(test):.4f}, "
-          f"symbol frequencies alone {np.log(memoryless)[test.codes].mean():.4f} nats")  # fmt: skip
-    rate = test.n_total / (scored - fitted) / 1e6
-    print(f"chosen rank {model.rank_}, window {model.window_}; fitted in {fitted - began:.2f} s, "
-          f"scored at {rate:.1f} million symbols a second")  # fmt: skip
-    save_figure(model, true, estimated)
-    print(f"figure: {FIGURE}")
+    order = np.argsort(scores)
+    print(f"{'':4}{'flight':22}{'kind':14}{'score':>9}{'p':>8}   why")
+    for rank, i in enumerate(order[:SHOWN], 1):
+        why = detector.explain(flights[[i]])[0].reasons
+        print(f"{rank:3d} {flights.ids[i]:22}{kinds[i]:14}{scores[i]:9.2f}{pvalues[i]:8.3f}   "
+              f"{why[0].text if why else ''}")  # fmt: skip
+    worst = order[0]
+    print(f"\nMore on the first:\n{detector.explain(flights[[worst]])[0]}\n")
 
-
-def known_model() -> sj.Params:
-    """Random tables, the emissions sharpened so that the states can be told apart."""
-    p = sj.Params.random(n_states=4, max_duration=6, n_symbols=5, rng=3)
-    emission = p.emission**3
-    emission /= emission.sum(axis=1, keepdims=True)
-    return sj.Params(p.start, p.transition, p.duration, emission)
-
-
-def save_figure(model: sj.SpectralHSMM, true: np.ndarray, estimated: np.ndarray) -> None:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    limits = [min(true.min(), estimated.min()) - 2, max(true.max(), estimated.max()) + 2]
-    left.plot(limits, limits, color="0.7", lw=1, zorder=0)
-    left.scatter(true, estimated, s=9, alpha=0.5, edgecolor="none", color="#2b6cb0")
-    left.set(xlabel="true log p (nats)", ylabel="estimated log p (nats)", xlim=limits, ylim=limits,
-             title="1,000 test sequences", aspect="equal")  # fmt: skip
-    s = model.singular_values_
-    right.semilogy(np.arange(1, len(s) + 1), s, "o-", color="#2b6cb0", ms=4, lw=1)
-    right.axvline(model.rank_, color="#c05621", lw=1, ls="--")
-    right.annotate(f"rank {model.rank_}", (model.rank_, s[0]), xytext=(-6, -4),
-                   textcoords="offset points", ha="right", color="#c05621")  # fmt: skip
-    right.set(xlabel="direction", ylabel="singular value", title="spectrum and chosen rank")
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
-    FIGURE.parent.mkdir(exist_ok=True)
-    figure.savefig(FIGURE, dpi=150)
+    abnormal = kinds != "normal"
+    print(f"{'kind':14}{'flights':>8}{'called unusual':>16}{'AUC':>7}")
+    for kind in ("normal", *sorted(set(data.kinds.tolist())), "all missions"):
+        own = abnormal if kind == "all missions" else kinds == kind
+        called = np.mean(detector.predict(flights[np.flatnonzero(own)]) == -1)
+        both = own | ~abnormal
+        auc = "" if kind == "normal" else f"{roc_auc_score(own[both], -scores[both]):.3f}"
+        print(f"{kind:14}{own.sum():8d}{called:16.0%}{auc:>7}")
+    REPORT.parent.mkdir(exist_ok=True)
+    sj.write_report(detector, flights, REPORT, labels=kinds, title="Approaches")
+    print(f"\nlearned and scored in {fitted - began:.1f} s, "
+          f"all done in {time.perf_counter() - began:.1f} s; report: {REPORT}")  # fmt: skip
 
 
 if __name__ == "__main__":
