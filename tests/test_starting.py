@@ -5,7 +5,8 @@ import pytest
 
 from sojourn import Params, Sequences, SojournError
 from sojourn.em import run_em
-from sojourn.starting import _cut, fit_params
+from sojourn.samples import cut
+from sojourn.starting import fit_params
 
 TABLES = ("start", "transition", "duration", "emission")
 
@@ -57,11 +58,11 @@ def test_tiny_data_and_one_long_sequence():
 
 def test_long_sequences_are_cut_into_pieces_that_cover_them():
     data = Params.random(2, 2, 3, rng=0).sample(3, [1000, 150, 2003], rng=1)
-    pieces = _cut(data, 200)
+    pieces = cut(data, 200)
     assert np.array_equal(pieces.codes, data.codes)
     assert set(data.offsets) <= set(pieces.offsets)
     assert pieces.lengths.tolist() == [200] * 5 + [150] + [200] * 9 + [203]
-    assert _cut(data, 1200) is data
+    assert cut(data, 1200) is data
 
 
 def test_labels_need_a_start_whose_states_they_name():

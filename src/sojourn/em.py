@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from sojourn.durations import laws_of
 from sojourn.errors import SojournError
 from sojourn.mstep import Model, Weights, initial_law, log_prior, m_step, maximise, on_laws, weigh
 from sojourn.params import Params
-from sojourn.posterior import expected_counts, expected_counts_each
+from sojourn.parts import Parts
+from sojourn.posterior import Counting, expected_counts_each
 from sojourn.quasinewton import Curvature, Local, moved, survey
-
-if TYPE_CHECKING:
-    from sojourn.sequences import Sequences
+from sojourn.sequences import Sequences
 
 __all__ = ["EMResult", "m_step", "run_em"]
 
@@ -39,6 +38,7 @@ Codes = NDArray[np.int32]
 _ROUNDING = 1e-9
 
 Callback = Callable[[int, float, Params], object]
+State = dict[str, Any]  # of a climb between two passes, in numbers, arrays and Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class _Point:
 
 def run_em(
     params: Params,
-    sequences: Sequences,
+    sequences: Sequences | Parts,
     *,
     max_iter: int = 500,
     tol: float = 1e-6,
@@ -103,6 +103,8 @@ def run_em(
     n_jobs: int | None = None,
     accelerate: bool = True,
     callback: Callback | None = None,
+    save: Callable[[State], object] | None = None,
+    state: State | None = None,
 ) -> EMResult:
     """Climb from a model to a maximum of the likelihood of the sequences.
 
@@ -110,8 +112,9 @@ def run_em(
     ----------
     params : Params
         Where to start; what is zero there stays zero.
-    sequences : Sequences
-        Codes below ``params.n_symbols``, or -1 where missing.
+    sequences : Sequences or Parts
+        Codes below ``params.n_symbols``, or -1 where missing; in memory, or in partitions of known
+        sizes that each pass reads again.
     max_iter : int
         Most passes over the data.
     tol : float
@@ -132,6 +135,10 @@ def run_em(
         Extrapolate the EM steps; if not, take them one by one.
     callback : callable, optional
         ``callback(iteration, objective, params)`` after each accepted step.
+    save : callable, optional
+        Given the state of the climb after each pass.
+    state : dict, optional
+        Such a state of a climb from the same start over the same data, to go on from.
 
     Returns
     -------
@@ -151,14 +158,17 @@ def run_em(
     if max_iter < 1:
         raise SojournError(f"max_iter is {max_iter!r}; expected at least 1")
     model = on_laws(params, laws_of(durations, params.n_states))
-    labels = _checked(labels, sequences, params.n_states)
+    parts = Parts.of(sequences, n_jobs) if isinstance(sequences, Sequences) else sequences
+    if isinstance(sequences, Sequences):
+        labels = _checked(labels, sequences, params.n_states)
     passes = 0
 
     def evaluate(model: Model) -> _Point:
         nonlocal passes
         passes += 1
         initial = initial_law(model.params) if left_censored else None
-        counts = expected_counts(model.params, sequences, initial, labels, n_jobs)
+        counting = Counting(model.params, initial, labels)
+        counts = counting.finished(parts.reduced(counting.stretch, counting.joined))
         return _Point(
             model,
             weigh(counts, model, pseudocount, left_censored),
@@ -166,15 +176,29 @@ def run_em(
             counts.log_likelihood + log_prior(model, pseudocount),
         )
 
-    point = evaluate(model)
-    if point.objective == -np.inf:
-        sequences, labels = _possible(model.params, sequences, left_censored, labels, n_jobs)
-        point = evaluate(model)
-    history = [point.objective]
-    enough = tol * sequences.n_total
     curvature = Curvature()
     step: Floats | None = None  # None stands for an EM step, which alone may end the climb
-    converged = False
+    converged = left_out = False
+    if state is None:
+        point = evaluate(model)
+        history = [point.objective]
+    else:
+        point, history, step = _recalled(state, model.laws, curvature)
+        passes, converged, left_out = state["passes"], state["converged"], state["left_out"]
+    if point.objective == -np.inf or left_out:
+        kept, labels = _possible(model.params, sequences, left_censored, labels, n_jobs)
+        parts = Parts.of(kept, n_jobs)
+        if not left_out:
+            point = evaluate(model)
+            history, left_out = [point.objective], True
+    enough = tol * parts.n_total
+
+    def note() -> None:
+        if save is not None:
+            save(_noted(point, history, curvature, step, passes, converged, left_out))
+
+    if state is None:
+        note()
     try:
         while passes < max_iter and not converged:
             if step is not None:
@@ -185,6 +209,7 @@ def run_em(
                     curvature.learn(point.local, trial.local)
                 if not gain > 0.0:
                     step = None
+                    note()
                     continue
             else:
                 trial = evaluate(maximise(point.weights, point.model))
@@ -199,10 +224,12 @@ def run_em(
                 converged = gain <= 0.0 or max(gain, curvature.promise) < enough
                 if gain < 0.0:
                     converged = gain >= -_ROUNDING * (1.0 + abs(point.objective))
+                    note()
                     break
             elif gain < enough:
                 following = None
             step = following
+            note()
             if gain >= 0.0 and callback is not None:
                 callback(len(history) - 1, point.objective, point.model.params)
     except KeyboardInterrupt:
@@ -236,14 +263,59 @@ def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes
     return labels if np.any(labels >= 0) else None
 
 
+def _noted(
+    point: _Point,
+    history: list[float],
+    curvature: Curvature,
+    step: Floats | None,
+    passes: int,
+    converged: bool,
+    left_out: bool,
+) -> State:
+    """All that the next pass depends on."""
+    w = point.weights
+    return {
+        "params": point.model.params,
+        "theta": point.model.theta,
+        "weights": [w.start, w.transition, w.duration, w.emission, w.size_biased],
+        "log_likelihood": point.log_likelihood,
+        "objective": point.objective,
+        "history": np.array(history),
+        "pairs": np.array(curvature.pairs),
+        "radius": float(curvature.radius),
+        "promise": float(curvature.promise),
+        "step": step,
+        "passes": passes,
+        "converged": bool(converged),
+        "left_out": left_out,
+    }
+
+
+def _recalled(
+    state: State, laws: tuple[str, ...], curvature: Curvature
+) -> tuple[_Point, list[float], Floats | None]:
+    """What `_noted` was given."""
+    model = Model(state["params"], state["theta"], laws)
+    weights = Weights(*state["weights"])
+    curvature.pairs.extend((step, fall) for step, fall in state["pairs"])
+    curvature.radius, curvature.promise = state["radius"], state["promise"]
+    point = _Point(model, weights, state["log_likelihood"], state["objective"])
+    return point, state["history"].tolist(), state["step"]
+
+
 def _possible(
     params: Params,
-    sequences: Sequences,
+    sequences: Sequences | Parts,
     left_censored: bool,
     labels: Codes | None,
     n_jobs: int | None,
 ) -> tuple[Sequences, Codes | None]:
     """The sequences, and labels, that the model can produce; a warning if some are left out."""
+    if isinstance(sequences, Parts):
+        raise SojournError(
+            "some sequences cannot be produced by the model to start from; give small "
+            "probabilities where it has zeros, or leave such sequences out of the files"
+        )
     initial = initial_law(params) if left_censored else None
     possible = np.empty(len(sequences), dtype=bool)
     for first in range(0, len(sequences), 256):  # counts of each sequence take room

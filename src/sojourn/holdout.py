@@ -135,7 +135,7 @@ def split(
     owner = np.repeat(np.arange(len(begins)), n_blocks)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
     with np.errstate(over="ignore"):
-        own = _mix(hashes[owner] + _GOLDEN * (nth + 1).astype(np.uint64))
+        own = mix(hashes[owner] + _GOLDEN * (nth + 1).astype(np.uint64))
     keys = np.where(long[owner], own, hashes[owner])
     held = keys < np.uint64(min(int(share * 2**64), NO_LIMIT))
     # Stretches run over neighbouring blocks on the same side, so no window inside one is lost.
@@ -162,11 +162,17 @@ def _hashes(ids: NDArray[np.generic], shift: int) -> NDArray[np.uint64]:
             if np.array_equal(numbers, np.arange(n)):
                 numbers = numbers + shift
             h = (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN  # 0 would stay 0
-        return _mix(h)
+        return mix(h)
 
 
-def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of splitmix64: every bit of the input moves about half of the output's."""
+def mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of splitmix64: every bit of the input moves about half of the output's.
+
+    Examples
+    --------
+    >>> mix(np.array([1, 2], np.uint64))
+    array([ 6238072747940578789, 15839785061582574730], dtype=uint64)
+    """
     with np.errstate(over="ignore"):
         h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

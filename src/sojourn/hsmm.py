@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sojourn.checkpoint import Checkpoint
 from sojourn.checks import one_of, whole
 from sojourn.errors import SojournError
 from sojourn.labels import clip_stays, labelled_start, read_labels
 from sojourn.messages import filtered, log_prob, surprise
 from sojourn.model import SequenceModel, n_observed
 from sojourn.params import Params
+from sojourn.parts import Parts
 from sojourn.posterior import state_probabilities
 from sojourn.progress import Progress
 from sojourn.sampling import sample
 from sojourn.selection import choose_sizes, n_parameters
 from sojourn.sequences import Sequences, as_sequences
+from sojourn.sources import Scan
 from sojourn.starting import fit_params
 from sojourn.stays import Segment, next_symbol, stays
 from sojourn.viterbi import Decoded, decode
@@ -125,17 +130,38 @@ class HSMM(SequenceModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        lengths: Any = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learn from sequences, with or without known states.
 
         Parameters
         ----------
-        X : Sequences, list of sequences, integer array (n, length), or column with `lengths`
+        X : Sequences, list of sequences, integer array (n, length), column with `lengths`, or Scan
+            Each pass reads a scan again, partition by partition; the result is the same to the bit.
         y : sequences of integers, optional
             States at every step, in the same form; None or masked where they are not known.
         lengths : sequence of int, optional
             Lengths of the sequences that a stacked `X` holds end to end.
+        client : distributed.Client, optional
+            A cluster whose workers read the partitions of a scan.
+        checkpoint : str or path, optional
+            A file that is written after each pass, whole or not at all.
+        resume : bool
+            Whether to go on from the checkpoint, if there is one of the same data and arguments;
+            the result is that of a fit that was not stopped.
         """
+        if isinstance(X, Scan):
+            return self._fit_parts(self._parts(X, lengths, client), y, checkpoint, resume)
+        if client is not None:
+            raise SojournError("client= is for a scan of files, which the workers can read")
         sequences = as_sequences(X, lengths)
         one_of("unknown", self.unknown, ("error", "missing"))
         n_x, n_d = self._sizes(sequences)
@@ -143,17 +169,45 @@ class HSMM(SequenceModel):
         labels = None if y is None else read_labels(y, sequences, lengths, n_x)
         if labels is not None and not loops:
             sequences, labels = clip_stays(sequences, labels, n_d, self.clip)
-        self._check_init(n_x, n_d, sequences.n_symbols)
-        init = self.init
+        init = self._check_init(n_x, n_d, sequences.n_symbols)
         if labels is not None and not isinstance(init, Params):
             init = labelled_start(sequences, labels, n_x, n_d, loops)
-        show = Progress(self.verbose, whole("max_iter", self.max_iter), sequences.n_total)
+        parts = Parts.of(sequences, self.n_jobs)
+        return self._climb(parts, (n_x, n_d), loops, init, labels, checkpoint, resume)
+
+    def _fit_parts(self, parts: Parts, y: Any, checkpoint: Any, resume: bool) -> Self:
+        if y is not None:
+            raise SojournError("states of a scan cannot be given; read the labelled files instead")
+        if "auto" in (self.n_states, self.max_duration):
+            raise SojournError(
+                "a scan is fitted at a size that is given; choose n_states and max_duration on a "
+                "part of it: sojourn.select(next(iter(scan)))"
+            )
+        one_of("unknown", self.unknown, ("error", "missing"))
+        n_x, n_d = whole("n_states", self.n_states), whole("max_duration", self.max_duration)
+        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
+        init = self._check_init(n_x, n_d, parts.n_symbols)
+        return self._climb(parts, (n_x, n_d), loops, init, None, checkpoint, resume)
+
+    def _climb(
+        self,
+        parts: Parts,
+        size: tuple[int, int],
+        loops: bool,
+        init: str | Params,
+        labels: NDArray[np.int32] | None,
+        checkpoint: Any,
+        resume: bool,
+    ) -> Self:
+        keep = None if checkpoint is None else self._checkpoint(checkpoint, parts, size)
+        if resume and keep is None:
+            raise SojournError("resume=True needs checkpoint=, the file to go on from")
+        show = Progress(self.verbose, whole("max_iter", self.max_iter), parts.n_total)
         with show:
             result = fit_params(
-                sequences,
-                n_x,
-                n_d,
-                sequences.n_symbols,
+                parts.in_memory or replace(parts, watch=show.watch),
+                *size,
+                parts.n_symbols,
                 init=init,
                 rng=0 if self.random_state is None else self.random_state,
                 max_iter=self.max_iter,
@@ -165,6 +219,8 @@ class HSMM(SequenceModel):
                 labels=labels,
                 n_jobs=self.n_jobs,
                 callback=show,
+                save=None if keep is None else keep.save,
+                saved=keep.load() if keep is not None and resume else None,
             )
         params, initial = result.params, result.initial
         if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
@@ -172,8 +228,19 @@ class HSMM(SequenceModel):
         self.params_, self.initial_ = params, initial
         self.history_, self.n_passes_ = result.history, result.n_passes
         self.converged_ = result.converged
-        self.vocabulary_, self.n_symbols_ = sequences.vocabulary, sequences.n_symbols
+        self.vocabulary_, self.n_symbols_ = parts.vocabulary, parts.n_symbols
         return self
+
+    def _checkpoint(self, path: Any, parts: Parts, size: tuple[int, int]) -> Checkpoint:
+        """The file of this fit, with what another must share to go on from it."""
+        own = self.get_params(deep=False)
+        free = ("n_states", "max_duration", "max_iter", "verbose", "n_jobs", "unknown")
+        facts = {name: value for name, value in own.items() if name not in free}
+        data = {"n_partitions": len(parts.parts), "vocabulary": parts.vocabulary}
+        if parts.in_memory is not None:
+            data["n_total"] = parts.n_total
+        facts.update(data, n_states=size[0], max_duration=size[1])
+        return Checkpoint(os.fspath(path), facts)
 
     @property
     def startprob_(self) -> Floats:
@@ -201,15 +268,8 @@ class HSMM(SequenceModel):
         D = self._fitted().duration
         return D @ np.arange(1, D.shape[1] + 1)
 
-    def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
-        """Log-probability of each sequence, in nats; -inf where the model cannot produce it.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`; symbols are those of training.
-        """
-        return log_prob(self._fitted(), self._encode(X, lengths), self.initial_, self.n_jobs)
+    def _scorer(self) -> _Scorer:
+        return _Scorer(self._fitted(), self.initial_)
 
     def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
@@ -357,25 +417,30 @@ class HSMM(SequenceModel):
         X, lengths
             As in `fit`.
         """
-        sequences = self._encode(X, lengths)
-        n = n_observed(sequences)
-        return float(self.n_parameters_ * np.log(n) - 2.0 * self.score_samples(sequences).sum())
+        if isinstance(X, Scan):
+            scores = self._scan_scores(X, lengths, None)
+            n, total = int(scores.observed.sum()), float(scores.log_prob.sum())
+        else:
+            sequences = self._encode(X, lengths)
+            n, total = n_observed(sequences), float(self.score_samples(sequences).sum())
+        return float(self.n_parameters_ * np.log(n) - 2.0 * total)
 
     def _sizes(self, sequences: Sequences) -> tuple[int, int]:
         if "auto" in (self.n_states, self.max_duration):
             return choose_sizes(self, sequences)
         return whole("n_states", self.n_states), whole("max_duration", self.max_duration)
 
-    def _check_init(self, n_x: int, n_d: int, n_o: int) -> None:
+    def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
         if not isinstance(self.init, Params):
             one_of("init", self.init, ("spectral", "random"))
-            return
+            return self.init
         given = (self.init.n_states, self.init.max_duration, self.init.n_symbols)
         if given != (n_x, n_d, n_o):
             raise SojournError(
                 f"init has {given[0]} states, stays to {given[1]} and {given[2]} symbols; the "
                 f"model has n_states={n_x}, max_duration={n_d}, and the data {n_o} symbols"
             )
+        return self.init
 
     def _fitted(self) -> Params:
         check_is_fitted(self)
@@ -397,6 +462,17 @@ class HSMM(SequenceModel):
             i = int(lost[0])
             raise SojournError(_impossible(sequences, i, int(found.impossible_at[i])))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """What scores sequences."""
+
+    params: Params
+    initial: Floats | None
+
+    def __call__(self, sequences: Sequences, n_jobs: int | None) -> Floats:
+        return log_prob(self.params, sequences, self.initial, n_jobs)
 
 
 def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:

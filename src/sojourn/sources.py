@@ -9,7 +9,7 @@ import glob
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -197,12 +197,13 @@ class Partition:
 
     def read(self) -> Sequences:
         """The sequences, read now."""
-        seqs, malformed = self._load()
+        seqs, malformed = self.load()
         if malformed.count:
             warnings.warn(str(malformed), SkippedRowsWarning, stacklevel=3)
         return seqs
 
-    def _load(self) -> tuple[Sequences, Malformed]:
+    def load(self) -> tuple[Sequences, Malformed]:
+        """The sequences, and the malformed rows that were left out of them."""
         _need_pyarrow()
         from sojourn.reading.files import rows_of
         from sojourn.reading.rows import Wish, gather
@@ -286,14 +287,19 @@ class Scan:
     def __iter__(self) -> Iterator[Sequences]:
         skipped = []
         for partition in self.partitions:
-            seqs, malformed = partition._load()
+            seqs, malformed = partition.load()
             if malformed.count:
                 skipped.append(malformed)
             yield seqs
         if skipped:
-            total, others = sum(rows.count for rows in skipped), len(skipped) - 1
-            more = f"; {total - skipped[0].count} in {others} more partitions" if others else ""
-            warnings.warn(f"{skipped[0]}{more}", SkippedRowsWarning, stacklevel=2)
+            warn_skipped(skipped)
+
+
+def warn_skipped(skipped: Sequence[Malformed]) -> None:
+    """Warn of the malformed rows that were left out of one partition or more."""
+    total, others = sum(rows.count for rows in skipped), len(skipped) - 1
+    more = f"; {total - skipped[0].count} in {others} more partitions" if others else ""
+    warnings.warn(f"{skipped[0]}{more}", SkippedRowsWarning, stacklevel=3)
 
 
 def _need_pyarrow() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +15,11 @@ from sojourn.checks import one_of, whole
 from sojourn.choice import learn
 from sojourn.filtering import Filter, make_filter, next_symbol, raw_log_prob, run_filter
 from sojourn.model import SequenceModel
-from sojourn.moments import count
-from sojourn.sequences import Sequences, as_sequences
+from sojourn.moments import Moments, count
+from sojourn.parts import Parts
+from sojourn.sequences import Sequences
+from sojourn.sharedfilter import SharedFilter
+from sojourn.sources import Scan
 from sojourn.windows import candidate_offsets, choose_offsets
 
 ALGORITHMS = ("adjacent", "pooled", "per_step")
@@ -112,21 +117,24 @@ class SpectralHSMM(SequenceModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, lengths: Any = None, client: Any = None) -> Self:
         """Learn from sequences.
 
         Parameters
         ----------
-        X : Sequences, list of sequences, integer array (n, length), or column with `lengths`
+        X : Sequences, list of sequences, integer array (n, length), column with `lengths`, or Scan
+            A scan is read partition by partition, once; the result is the same to the bit.
         y : ignored
         lengths : sequence of int, optional
             Lengths of the sequences that a stacked `X` holds end to end.
+        client : distributed.Client, optional
+            A cluster whose workers read and count the partitions of a scan.
 
         Returns
         -------
         SpectralHSMM
         """
-        return self._learn(as_sequences(X, lengths), None)
+        return self._learn(self._parts(X, lengths, client), None)
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: the moments add up, as if all had been given at once.
@@ -155,31 +163,38 @@ class SpectralHSMM(SequenceModel):
         """
         if not hasattr(self, "moments_"):
             return self.fit(X, lengths=lengths)
-        return self._learn(self._encode(X, lengths), self.moments_)
+        if isinstance(X, Scan):
+            X = replace(X, given=self.vocabulary_, unknown=self.unknown)
+            return self._learn(self._parts(X, lengths, None), self.moments_)
+        return self._learn(Parts.of(self._encode(X, lengths), self.n_jobs), self.moments_)
 
-    def score_samples(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:
+    def score_samples(
+        self, X: Any, *, lengths: Any = None, client: Any = None
+    ) -> NDArray[np.float64]:
         """Log-probability of each sequence, in nats.
 
         Parameters
         ----------
         X, lengths
             As in `fit`; symbols are those of training.
+        client : distributed.Client, optional
+            A cluster whose workers read and score the partitions of a scan.
 
         Returns
         -------
         array (n,)
         """
-        sequences = self._encode(X, lengths)
-        if self.filter == "raw":
-            log_p = raw_log_prob(self._filter(), sequences.codes, sequences.offsets, self.n_jobs)
-            if n_bad := int(np.isinf(log_p).sum()):
-                warnings.warn(
-                    f"the signed product is not positive for {n_bad} of {len(log_p)} sequences, "
-                    f"which score -inf; filter='normalised' gives every sequence a probability",
-                    stacklevel=2,
-                )
-            return log_p
-        return -np.add.reduceat(self._run(sequences)[0], sequences.offsets[:-1])
+        log_p = super().score_samples(X, lengths=lengths, client=client)
+        if self.filter == "raw" and (n_bad := int(np.isinf(log_p).sum())):
+            warnings.warn(
+                f"the signed product is not positive for {n_bad} of {len(log_p)} sequences, "
+                f"which score -inf; filter='normalised' gives every sequence a probability",
+                stacklevel=2,
+            )
+        return log_p
+
+    def _scorer(self) -> _Scorer:
+        return _Scorer(self._filter(), self.filter == "raw")
 
     def surprise(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.float64]]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
@@ -214,9 +229,9 @@ class SpectralHSMM(SequenceModel):
         sequences = self._encode(X, lengths)
         return next_symbol(self._filter(), self._run(sequences)[1], sequences.lengths, steps)
 
-    def _learn(self, sequences: Sequences, before: Any) -> Self:
+    def _learn(self, parts: Parts, before: Any) -> Self:
         n_x, n_d = whole("n_states", self.n_states), whole("max_duration", self.max_duration)
-        n_o = sequences.n_symbols
+        n_o = parts.n_symbols
         one_of("algorithm", self.algorithm, ALGORITHMS)
         one_of("filter", self.filter, FILTERS)
         one_of("unknown", self.unknown, ("error", "missing"))
@@ -228,14 +243,13 @@ class SpectralHSMM(SequenceModel):
                 f"emit alike are told apart by their order alone; use n_states <= {n_o}, or HSMM",
                 stacklevel=3,
             )
-        moments = count(
-            sequences,
+        counting = _Counting(
             self._windows(n_x, n_d, n_o),
             gapped=self.algorithm == "pooled",
             per_step=self.algorithm == "per_step",
-            n_jobs=self.n_jobs,
-            shift=before.n_sequences if before else 0,
+            shift=before.n_sequences if before and parts.in_memory is not None else 0,
         )
+        moments = parts.reduced(counting, operator.add)
         if before:
             moments = before + moments
         seed = 0 if self.random_state is None else self.random_state
@@ -244,7 +258,7 @@ class SpectralHSMM(SequenceModel):
         self.rank_, self.singular_values_ = operators.rank, operators.singular_values
         self.window_ = moments.tables[choice.table].offsets
         self.epsilon_ = choice.epsilon
-        self.vocabulary_, self.n_symbols_ = sequences.vocabulary, n_o
+        self.vocabulary_, self.n_symbols_ = parts.vocabulary, n_o
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
@@ -256,9 +270,44 @@ class SpectralHSMM(SequenceModel):
             windows = "theorem" if windows == "auto" else windows
         return (choose_offsets(windows, n_x, n_d, n_o),)
 
-    def _filter(self) -> Filter:
+    def _filter(self) -> Filter | SharedFilter:
         return make_filter(self.operators_, self.epsilon_)
 
     def _run(self, sequences: Sequences) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
         return run_filter(self._filter(), sequences.codes, begins, ends, None, self.n_jobs)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """The task that counts one partition."""
+
+    windows: tuple[tuple[int, ...], ...]
+    gapped: bool
+    per_step: bool
+    shift: int
+
+    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> Moments:
+        return count(
+            sequences,
+            self.windows,
+            gapped=self.gapped,
+            per_step=self.per_step,
+            n_jobs=n_jobs,
+            shift=self.shift,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """What scores sequences, without the moments."""
+
+    filter: Filter
+    raw: bool
+
+    def __call__(self, sequences: Sequences, n_jobs: int | None) -> NDArray[np.float64]:
+        offsets = sequences.offsets
+        if self.raw:
+            return raw_log_prob(self.filter, sequences.codes, offsets, n_jobs)
+        where = (sequences.codes, offsets[:-1], offsets[1:])
+        return -np.add.reduceat(run_filter(self.filter, *where, None, n_jobs)[0], offsets[:-1])

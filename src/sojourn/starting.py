@@ -8,25 +8,28 @@ small samples left open, go over everything.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.em import EMResult, run_em
+from sojourn.em import EMResult, State, run_em
 from sojourn.errors import SojournError
-from sojourn.moments import count
+from sojourn.moments import Moments, count
 from sojourn.parallel import each
 from sojourn.params import Params, Rng, allows_self_transitions
+from sojourn.parts import Parts
 from sojourn.recovery import recover_emission, starting_from
+from sojourn.samples import LARGEST, draw_samples, gathered, sample_sizes
 from sojourn.sequences import Sequences
 from sojourn.tables import Gapped, Shape
 
-# Symbols of the smallest sample for each free parameter, and at least.
+# Symbols of the smallest sample for each free parameter.
 SYMBOLS_PER_PARAMETER = 256
-SMALLEST = 1 << 14
-GROWTH = 4
 # Random starts beside the spectral ones, and where there are no others.
 N_RANDOM, N_RANDOM_ALONE = 4, 8
 # Passes of each round of the race, and how many starts are left after it. The last round is run on
@@ -54,7 +57,13 @@ class _Climb:
     left_censored: bool
 
     def __call__(
-        self, start: Params, sample: Sequences, passes: int, n_jobs: int | None
+        self,
+        start: Params,
+        sample: Sequences,
+        passes: int,
+        n_jobs: int | None,
+        save: Callable[[State], object] | None = None,
+        state: State | None = None,
     ) -> EMResult:
         return run_em(
             start,
@@ -65,11 +74,38 @@ class _Climb:
             durations=self.durations,
             left_censored=self.left_censored,
             n_jobs=n_jobs,
+            save=save,
+            state=state,
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """How far a fit has come.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Number of symbols of each partition.
+    stage : int
+        Number of rounds of the race and of climbs on samples that are done.
+    models : tuple of Params
+        Those still in the race, the best first.
+    spent : float
+        Symbols that the stages went over.
+    climb : dict, optional
+        The state of the climb of this stage.
+    """
+
+    sizes: tuple[int, ...]
+    stage: int = 0
+    models: tuple[Params, ...] = ()
+    spent: float = 0.0
+    climb: State | None = None
+
+
 def fit_params(
-    sequences: Sequences,
+    sequences: Sequences | Parts,
     n_states: int,
     max_duration: int,
     n_symbols: int,
@@ -85,12 +121,14 @@ def fit_params(
     labels: NDArray[np.int32] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[int, float, Params], object] | None = None,
+    save: Callable[[Saved], object] | None = None,
+    saved: Saved | None = None,
 ) -> EMResult:
     """The model of this size under which the sequences are most likely.
 
     Parameters
     ----------
-    sequences : Sequences
+    sequences : Sequences or Parts
     n_states, max_duration, n_symbols : int
         The size of the model.
     init : {"spectral", "random"} or Params
@@ -101,6 +139,10 @@ def fit_params(
         Of the climb on all the data; see :func:`sojourn.em.run_em`. Labels need a given start.
     self_transitions : bool or None
         As in :meth:`sojourn.Params.random`.
+    save : callable, optional
+        Given a `Saved` after each round of the race and each pass of a climb.
+    saved : Saved, optional
+        Such a one, of the same fit, to go on from.
 
     Returns
     -------
@@ -115,26 +157,46 @@ def fit_params(
     >>> result.log_likelihood > p.log_prob(seqs).sum()
     np.True_
     """
-    spent = 0.0
-    if isinstance(init, Params):
-        start = init
-    elif labels is not None:
+    parts = Parts.of(sequences, n_jobs) if isinstance(sequences, Sequences) else sequences
+    generator = np.random.default_rng(rng)
+    salt = int(generator.spawn(1)[0].integers(2**63))  # which a fit that goes on draws again
+    loops = allows_self_transitions(n_states, max_duration, self_transitions)
+    size = (n_states, max_duration, n_symbols)
+    given = isinstance(init, Params)
+    if labels is not None and not given:
         raise SojournError("labels name the states: give a start whose states they are")
+    if saved is not None:
+        parts = parts.sized(list(saved.sizes))
+    elif given:
+        sizes = [part.size for part in parts.parts if part.size is not None]
+        parts = parts.sized(sizes if parts.known else _look(parts, ()).sizes)
+        saved = Saved(_sizes(parts), models=(init,) if isinstance(init, Params) else ())
     else:
-        generator = np.random.default_rng(rng)
-        loops = allows_self_transitions(n_states, max_duration, self_transitions)
-        size = (n_states, max_duration, n_symbols)
-        starts = _starts(sequences, size, init == "spectral", loops, generator, n_jobs)
+        look = _look(parts, _shapes(n_symbols) if init == "spectral" else ())
+        parts = parts.sized(look.sizes)
+        saved = Saved(_sizes(parts), models=tuple(_starts(look, size, loops, generator)))
+
+    def noted(progress: Saved) -> Saved:
+        if save is not None:
+            save(progress)
+        return progress
+
+    if not given:
         climb = _Climb(tol, pseudocount, durations, left_censored)
         n_free = n_states * (n_states + max_duration + n_symbols)
-        samples = _samples(sequences, STAYS_PER_PIECE * max_duration, n_free, generator)
-        start, spent = _race(starts, samples, climb, n_jobs)
-        for sample in samples[1:-1]:
-            result = climb(start, sample, STAGE, n_jobs)
-            start, spent = result.params, spent + result.n_passes * sample.n_total
+        sizes = sample_sizes(parts.n_total, SYMBOLS_PER_PARAMETER * n_free)
+        n_stages = len(ROUNDS) + max(len(sizes) - 1, 0)
+        samples = _Samples(parts, sizes, STAYS_PER_PIECE * max_duration, salt)
+        while saved.stage < n_stages:
+            saved = noted(_next_stage(saved, samples, climb, n_jobs, noted))
+    progress = saved
+
+    def passed(state: State) -> None:
+        noted(replace(progress, climb=state))
+
     result = run_em(
-        start,
-        sequences,
+        saved.models[0],
+        sequences if isinstance(sequences, Sequences) else parts,
         max_iter=max_iter,
         tol=tol,
         pseudocount=pseudocount,
@@ -143,87 +205,118 @@ def fit_params(
         labels=labels,
         n_jobs=n_jobs,
         callback=callback,
+        save=None if save is None else passed,
+        state=saved.climb,
     )
-    return replace(result, n_passes=result.n_passes + spent / sequences.n_total)
+    return replace(result, n_passes=result.n_passes + saved.spent / parts.n_total)
+
+
+def _sizes(parts: Parts) -> tuple[int, ...]:
+    return tuple(part.size or 0 for part in parts.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """What a first pass tells: sizes, symbols, and moments to start from; these add."""
+
+    sizes: list[int]
+    frequencies: NDArray[np.int64]
+    moments: Moments | None
+
+    def __add__(self, other: _Look) -> _Look:
+        moments = self.moments
+        if moments is not None and other.moments is not None:
+            moments = moments + other.moments
+        return _Look(self.sizes + other.sizes, self.frequencies + other.frequencies, moments)
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """The task of that pass."""
+
+    shapes: tuple[Shape, ...]
+
+    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> _Look:
+        codes, n_o = sequences.codes, sequences.n_symbols
+        moments = None
+        if self.shapes:
+            windows = [shape.offsets for shape in self.shapes]
+            moments = count(sequences, windows, gapped=True, holdout=False, n_jobs=n_jobs)
+        return _Look([sequences.n_total], np.bincount(codes[codes >= 0], minlength=n_o), moments)
+
+
+def _look(parts: Parts, shapes: tuple[Shape, ...]) -> _Look:
+    found: _Look = parts.reduced(_Looking(shapes), operator.add)
+    return found
+
+
+def _shapes(n_o: int) -> tuple[Shape, ...]:
+    """Windows whose tables are small enough to start from."""
+    shapes = (Shape(tuple(range(length)), n_o, True) for length, _ in WINDOWS)
+    return tuple(s for s in shapes if s.n_windows <= MAX_WINDOWS and s.n_entries <= MAX_ENTRIES)
 
 
 def _starts(
-    sequences: Sequences,
-    size: tuple[int, int, int],
-    spectral: bool,
-    loops: bool,
-    rng: np.random.Generator,
-    n_jobs: int | None,
+    look: _Look, size: tuple[int, int, int], loops: bool, rng: np.random.Generator
 ) -> list[Params]:
     """Models to start from: random ones, and some with emissions recovered from moments."""
     n_x, n_d, n_o = size
-    n_random = N_RANDOM if spectral else N_RANDOM_ALONE
+    n_random = N_RANDOM_ALONE if look.moments is None else N_RANDOM
     starts = [Params.random(*size, rng, self_transitions=loops) for _ in range(n_random)]
     # Of all steps, the ends too, and one more each: EM cannot leave a zero, and a symbol that
     # stands only at an end, or nowhere in this part of the data, must not be impossible.
-    frequencies = 1 + np.bincount(sequences.codes[sequences.codes >= 0], minlength=n_o)
-    for length, ranks in WINDOWS if spectral else ():
-        shape = Shape(tuple(range(length)), n_o, True)
-        too_large = shape.n_windows > MAX_WINDOWS or shape.n_entries > MAX_ENTRIES
-        if too_large or sequences.lengths.max() < shape.needs:
-            continue
-        moments = count(sequences, [shape.offsets], gapped=True, holdout=False, n_jobs=n_jobs)
-        table = moments.tables[0]
+    frequencies = 1 + look.frequencies
+    ranks_of = dict(WINDOWS)
+    for table in look.moments.tables if look.moments is not None else ():
         if not isinstance(table, Gapped) or not table.M_LoR.any():
             continue
-        M_LoR = table.M_LoR[0]
-        for times, more in ranks:
+        M_LoR, length = table.M_LoR[0], len(table.offsets)
+        for times, more in ranks_of[length]:
             rank = times * n_x + more
             # Windows in a row have rank ℓ n_x at most, and cannot have more than there are of them.
-            if rank <= min(shape.n_windows, length * n_x):
+            if rank <= min(len(M_LoR), length * n_x):
                 emission = recover_emission(M_LoR, n_x, rank, rng)
                 starts.append(starting_from(emission, frequencies, n_d, loops))
     return starts
 
 
-def _samples(
-    sequences: Sequences, piece: int, n_free: int, rng: np.random.Generator
-) -> list[Sequences]:
-    """Growing samples, long sequences cut into pieces for them; last all sequences as they are."""
-    target = max(SMALLEST, SYMBOLS_PER_PARAMETER * n_free)
-    samples = []
-    if 1.5 * target < sequences.n_total:
-        pieces = _cut(sequences, piece)
-        order = rng.permutation(len(pieces))
-        ends = np.cumsum(pieces.lengths[order])
-    while 1.5 * target < sequences.n_total:
-        n = int(np.searchsorted(ends, target)) + 1
-        samples.append(pieces[np.sort(order[:n])])
-        target *= GROWTH
-    return [*samples, sequences]
+class _Samples:
+    """The growing samples, drawn when one is first asked for."""
+
+    def __init__(self, parts: Parts, sizes: list[int], piece: int, salt: int) -> None:
+        self.parts, self.sizes, self.piece, self.salt = parts, sizes, piece, salt
+
+    @cached_property
+    def drawn(self) -> list[Sequences]:
+        """The samples; all the data last, where they are few enough."""
+        drawn = draw_samples(self.parts, self.sizes, self.piece, self.salt)
+        if len(drawn) < 2 and (not drawn or self.parts.n_total <= 1.5 * LARGEST):
+            drawn.append(gathered(self.parts))
+        return drawn
 
 
-def _cut(sequences: Sequences, piece: int) -> Sequences:
-    """The sequences, those of more than two pieces cut into pieces of about that length."""
-    if sequences.lengths.max() <= 2 * piece:
-        return sequences
-    n_pieces = np.where(sequences.lengths > 2 * piece, sequences.lengths // piece, 1)
-    owner = np.repeat(np.arange(len(sequences)), n_pieces)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    starts = sequences.offsets[owner] + place * (sequences.lengths // n_pieces)[owner]
-    offsets = np.append(starts, sequences.n_total)
-    return Sequences(sequences.codes, offsets, sequences.vocabulary, np.arange(len(owner)))
+def _next_stage(
+    saved: Saved,
+    samples: _Samples,
+    climb: _Climb,
+    n_jobs: int | None,
+    noted: Callable[[Saved], Any],
+) -> Saved:
+    """A round of the race, or a climb of its winner on the next larger sample."""
+    drawn, stage = samples.drawn, saved.stage
+    if stage >= len(ROUNDS):
+        sample = drawn[stage - len(ROUNDS) + 1]
 
+        def passed(state: State) -> None:
+            noted(replace(saved, climb=state))
 
-def _race(
-    starts: list[Params], samples: list[Sequences], climb: _Climb, n_jobs: int | None
-) -> tuple[Params, float]:
-    """The start that came out best, and the number of symbols that finding it went over."""
-    spent = 0.0
-    field = starts
-    for i, (passes, keep) in enumerate(ROUNDS):
-        sample = samples[min(1, len(samples) - 1)] if i == len(ROUNDS) - 1 else samples[0]
-
-        def run(start: Params, sample: Sequences = sample, passes: int = passes) -> EMResult:
-            return climb(start, sample, passes, 1)
-
-        results = each(run, field, n_jobs)
-        spent += sum(r.n_passes for r in results) * sample.n_total
-        order = sorted(range(len(results)), key=lambda j: -results[j].history[-1])
-        field = [results[j].params for j in order[:keep]]
-    return field[0], spent
+        result = climb(saved.models[0], sample, STAGE, n_jobs, passed, saved.climb)
+        spent = saved.spent + result.n_passes * sample.n_total
+        return Saved(saved.sizes, stage + 1, (result.params,), spent)
+    passes, keep = ROUNDS[stage]
+    sample = drawn[min(1, len(drawn) - 1)] if stage == len(ROUNDS) - 1 else drawn[0]
+    results = each(lambda start: climb(start, sample, passes, 1), saved.models, n_jobs)
+    order = sorted(range(len(results)), key=lambda j: -results[j].history[-1])
+    models = tuple(results[j].params for j in order[:keep])
+    spent = saved.spent + sum(r.n_passes for r in results) * sample.n_total
+    return Saved(saved.sizes, stage + 1, models, spent)

@@ -1,0 +1,177 @@
+"""Passes over partitions on a Dask cluster: each worker reads its own, and neighbours are joined.
+
+What all tasks share (the model of this pass, the vocabulary) is itself the result of a task, so
+that it can be made again wherever a worker was lost; so can all else. Nothing is held for the
+driver but the last result.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sojourn.errors import SojournError
+from sojourn.parts import Join, Outcome, Part, Task, Watch, join_outcomes, run_part
+from sojourn.sources import Partition
+
+# A cluster may be starting, or restarting its workers; longer than this it has none to give.
+PATIENCE = 60.0
+POLL = 1.0
+
+Shared = tuple[Task, Join, Any]
+
+
+def reduced_on(
+    client: Any,
+    task: Task,
+    parts: tuple[Part, ...],
+    join: Join,
+    vocabulary: Any,
+    watch: Watch | None = None,
+) -> Outcome:
+    """What the tasks of all partitions return, joined in order, on the workers of a cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    task, join, watch
+        As in :class:`sojourn.parts.Parts`.
+    parts : tuple of Part
+    vocabulary : array
+        Of all partitions; sent once.
+    """
+    submit = _client(client)
+    run = f"sojourn-{secrets.token_hex(6)}"
+    shared = submit("submit", _itself, (task, join, vocabulary), key=f"{run}-shared", pure=False)
+    level = submit(
+        "map",
+        _read_and_run,
+        [_bare(part) for part in parts],
+        key=[f"{run}-part-{i}" for i in range(len(parts))],
+        shared=shared,
+        pure=False,
+    )
+    done: SimpleQueue[Any] = SimpleQueue()
+    names = {future.key: str(part) for future, part in zip(level, parts, strict=True)}
+    for future in level:
+        future.add_done_callback(done.put)
+    depth = 0
+    while len(level) > 1:
+        depth += 1
+        pairs = len(level) // 2
+        keys = [f"{run}-join-{depth}-{i}" for i in range(pairs)]
+        both = submit(
+            "map", _join, level[0 : 2 * pairs : 2], level[1::2], key=keys, shared=shared, pure=False
+        )
+        level = [*both, *level[2 * pairs :]]
+    last = level[0]
+    if depth:
+        last.add_done_callback(done.put)
+    # Only `last` is held from here on: what it needs is kept, and nothing else.
+    del level, shared
+    if depth:
+        del both, future
+    return _awaited(client, last, done, names, watch)
+
+
+def _awaited(
+    client: Any,
+    last: Any,
+    done: SimpleQueue[Any],
+    names: dict[str, str],
+    watch: Watch | None,
+) -> Outcome:
+    """The last result; the first error is raised at once, whichever task it is of."""
+    finished: set[str] = set()
+    seen_workers = time.monotonic()
+    try:
+        while True:
+            try:
+                future = done.get(timeout=POLL)
+            except Empty:
+                if client.scheduler_info()["workers"]:
+                    seen_workers = time.monotonic()
+                elif time.monotonic() - seen_workers > PATIENCE:
+                    raise SojournError(
+                        f"the cluster has had no workers for {PATIENCE:.0f} s; start some and fit "
+                        f"again (with resume=True, if there is a checkpoint)"
+                    ) from None
+                continue
+            if future.status != "finished":
+                _raise(future, names)
+            if future.key in names and future.key not in finished:
+                finished.add(future.key)
+                if watch is not None:
+                    watch(len(finished), len(names))
+            if future.key == last.key:
+                try:
+                    outcome: Outcome = last.result()
+                except Exception as error:
+                    raise _explained(error, names) from error
+                return outcome
+    finally:
+        last.release()
+
+
+def _raise(future: Any, names: dict[str, str]) -> None:
+    if future.status == "cancelled":
+        raise SojournError("the cluster gave up on a task: its scheduler was restarted or closed")
+    error = future.exception()
+    raise _explained(error, names) from error
+
+
+def _explained(error: BaseException, names: dict[str, str]) -> BaseException:
+    """An error of the cluster in words; one of the data as it is."""
+    from distributed import KilledWorker
+
+    if not isinstance(error, KilledWorker):
+        return error
+    what = names.get(str(error.task))
+    task = f"partition {what}" if what else "the joining of two partitions"
+    return SojournError(
+        f"{task} ended {error.allowed_failures + 1} workers in a row, the last on "
+        f"{error.last_worker.address}; it may need more memory than a worker has (make partitions "
+        f"smaller with rows_per_partition=, or workers larger), or the file is not sound"
+    )
+
+
+def _client(client: Any) -> Callable[..., Any]:
+    """Calls a method of the client, if it is one."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise SojournError(
+            "a cluster needs dask.distributed, which is not installed; pip install 'sojourn[dask]'"
+        ) from None
+    if not isinstance(client, Client) or client.asynchronous:
+        raise SojournError(
+            f"client is a {type(client).__name__}; expected a distributed.Client that is not "
+            f"asynchronous, as distributed.Client('tcp://...') makes"
+        )
+    return lambda method, *args, **options: getattr(client, method)(*args, **options)
+
+
+def _bare(part: Part) -> Part:
+    """The partition without its vocabulary, which may be larger than all else."""
+    if not isinstance(part.source, Partition):
+        return part
+    return replace(part, source=replace(part.source, vocabulary=None))
+
+
+def _read_and_run(part: Part, *, shared: Shared) -> Outcome:
+    task, _, vocabulary = shared
+    if isinstance(part.source, Partition):
+        part = replace(part, source=replace(part.source, vocabulary=vocabulary))
+    return run_part(task, part)
+
+
+def _join(a: Outcome, b: Outcome, *, shared: Shared) -> Outcome:
+    return join_outcomes(shared[1], a, b)
+
+
+def _itself(value: Shared) -> Shared:
+    return value
