@@ -67,7 +67,7 @@
 
   // Timelines: drawn when they are opened. Drawings stretch, text does not.
   const svg = (n, height, paths) => {
-    const space = "http" + "://www.w3.org/2000/svg";
+    const space = $("#theme svg").namespaceURI;
     const root = document.createElementNS(space, "svg");
     root.setAttribute("viewBox", `0 0 ${n} ${height}`);
     root.setAttribute("preserveAspectRatio", "none");
