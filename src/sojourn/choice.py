@@ -9,9 +9,12 @@ import numpy as np
 from sojourn.errors import SojournError
 from sojourn.filtering import Filter, make_filter, run_filter
 from sojourn.holdout import Pieces
-from sojourn.moments import Moments
+from sojourn.moments import Moments, Table
 from sojourn.operators import Operators, PaperSpectrum, Spectrum, decompose
-from sojourn.tables import Adjacent, Gapped
+from sojourn.shared import SHARED_FROM, SharedOperators, SharedSpectrum, decompose_sparse
+from sojourn.sharedfilter import SharedFilter
+from sojourn.sparse import Sparse
+from sojourn.tables import Adjacent, shape_of
 
 # Ranks that differ by less than a third are rarely told apart by what is held out.
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -19,6 +22,12 @@ RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PATIENCE = 2
 # ε times the number of symbols. The search for rank and window is done with the first one.
 EPSILONS = (1e-3, 1e-2, 1e-4, 1e-6)
+# The same where the least probability is a share of each symbol's frequency, which costs little.
+SHARED_EPSILONS = (1e-2, 1e-1, 1e-3, 3e-1)
+# Symbols times held-out symbols that a candidate is scored on.
+MAX_SCORED = 1 << 29
+
+Learned = Operators | SharedOperators
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ def learn(
     n_states: int,
     n_jobs: int | None = None,
     seed: int = 0,
-) -> tuple[Operators, Choice]:
+) -> tuple[Learned, Choice]:
     """Operators from moments, with what is not given chosen by held-out likelihood.
 
     What was held out is counted again for the operators themselves.
@@ -92,7 +101,7 @@ def learn(
     (1, 4)
     """
     choice = choose(moments, rank, max_rank, n_states, n_jobs, seed)
-    spectrum = decompose(moments.whole(choice.table), choice.rank, n_states, seed)
+    spectrum = _spectrum(moments.whole(choice.table), choice.rank, n_states, seed)
     return spectrum.cut(choice.rank), choice
 
 
@@ -105,7 +114,8 @@ def choose(
     seed: int = 0,
 ) -> Choice:
     """Choose window, rank and ε; see `learn`."""
-    n_o = _n_symbols(moments.tables[0])
+    n_o = shape_of(moments.tables[0]).n_symbols
+    heldout = _few(moments.heldout, MAX_SCORED // n_o)
     counted = [i for i, table in enumerate(moments.tables) if _counted(table)]
     if not counted or moments.heldout.n_total == 0:
         # Nothing to compare, or to compare by: the first window that occurs, one direction a state.
@@ -119,24 +129,24 @@ def choose(
                 f"missing; give longer sequences or a smaller max_duration or window, or lengths= "
                 f"where the rows of X are sequences end to end"
             )
-        return Choice(usable[0], rank or min(n_states, max_rank), EPSILONS[0] / n_o, ())
-    trials: list[tuple[Trial, int, Operators]] = []
+        return Choice(usable[0], rank or min(n_states, max_rank), _epsilons(n_o)[0] / n_o, ())
+    trials: list[tuple[Trial, int, Learned]] = []
     for i in counted:
         table = moments.tables[i]
-        spectrum = decompose(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
-        found = _search(spectrum, table, rank, moments.heldout, n_jobs)
+        spectrum = _spectrum(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
+        found = _search(spectrum, table, rank, heldout, n_jobs)
         trials += [(trial, i, operators) for trial, operators in found]
     best_trial, i, operators = max(trials, key=lambda found: found[0].score)
     refined = [best_trial]
-    for scaled in EPSILONS[1:]:
-        score = heldout_score(make_filter(operators, scaled / n_o), moments.heldout, n_jobs)
+    for scaled in _epsilons(n_o)[1:]:
+        score = heldout_score(make_filter(operators, scaled / n_o), heldout, n_jobs)
         refined.append(Trial(best_trial.offsets, best_trial.rank, scaled / n_o, score))
     chosen = max(refined, key=lambda trial: trial.score)
     tried = tuple(trial for trial, _, _ in trials) + tuple(refined[1:])
     return Choice(i, chosen.rank, chosen.epsilon, tried)
 
 
-def heldout_score(model: Filter, pieces: Pieces, n_jobs: int | None = None) -> float:
+def heldout_score(model: Filter | SharedFilter, pieces: Pieces, n_jobs: int | None = None) -> float:
     """Log-likelihood a symbol of the pieces; those that start in mid-sequence from the average."""
     args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh)
     surprise, _ = run_filter(model, *args, n_jobs)
@@ -144,16 +154,17 @@ def heldout_score(model: Filter, pieces: Pieces, n_jobs: int | None = None) -> f
 
 
 def _search(
-    spectrum: Spectrum | PaperSpectrum,
-    table: Adjacent | Gapped,
+    spectrum: Spectrum | PaperSpectrum | SharedSpectrum,
+    table: Table,
     rank: int | None,
     pieces: Pieces,
     n_jobs: int | None,
-) -> list[tuple[Trial, Operators]]:
+) -> list[tuple[Trial, Learned]]:
     """Trials of one window at growing ranks, until they stop to improve."""
-    epsilon = EPSILONS[0] / _n_symbols(table)
+    n_o = shape_of(table).n_symbols
+    epsilon = _epsilons(n_o)[0] / n_o
     ranks = [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]
-    found: list[tuple[Trial, Operators]] = []
+    found: list[tuple[Trial, Learned]] = []
     best, since = -np.inf, 0
     for k in [rank] if rank else ranks:
         operators = spectrum.cut(k)
@@ -165,9 +176,25 @@ def _search(
     return found
 
 
-def _n_symbols(table: Adjacent | Gapped) -> int:
-    return int(table.H_o.shape[1] if isinstance(table, Adjacent) else table.M_LoR.shape[2])
+def _spectrum(
+    table: Table, max_rank: int, n_states: int, seed: int
+) -> Spectrum | PaperSpectrum | SharedSpectrum:
+    if isinstance(table, Sparse):
+        return decompose_sparse(table, max_rank, n_states, seed)
+    return decompose(table, max_rank, n_states, seed)
 
 
-def _counted(table: Adjacent | Gapped) -> bool:
+def _epsilons(n_symbols: int) -> tuple[float, ...]:
+    return SHARED_EPSILONS if n_symbols >= SHARED_FROM else EPSILONS
+
+
+def _few(pieces: Pieces, n: int) -> Pieces:
+    """The first of the pieces that hold at most n symbols, and at least one."""
+    fits = int(np.searchsorted(np.cumsum(pieces.ends - pieces.begins), n, side="right"))
+    return pieces.take(np.arange(max(fits, 1))).compact() if fits < len(pieces) else pieces
+
+
+def _counted(table: Table) -> bool:
+    if isinstance(table, Sparse):
+        return len(table.counts) > 0
     return bool((table.H if isinstance(table, Adjacent) else table.M_LR).any())

@@ -28,6 +28,8 @@ NOUNS = {
     "Moments": "sojourn.moments",
     "Adjacent": "sojourn.tables",
     "Gapped": "sojourn.tables",
+    "Sparse": "sojourn.sparse",
+    "SharedOperators": "sojourn.shared",
     "Pieces": "sojourn.holdout",
 }
 # Classes that turn themselves into plain arrays and back, by `to_arrays` and `from_arrays`.

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from sojourn.operators import Operators
 from sojourn.parallel import chunks, each
+from sojourn.shared import SharedOperators
+from sojourn.sharedfilter import SharedFilter, make_shared, next_shared, raw_shared, run_shared
 
 Array = NDArray[np.float64]
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order; NaN and infinity keep their meaning
@@ -57,7 +59,7 @@ class Filter:
         return slice(k, k + self.n_symbols)
 
 
-def make_filter(operators: Operators, epsilon: float) -> Filter:
+def make_filter(operators: Operators | SharedOperators, epsilon: float) -> Filter | SharedFilter:
     """Lay the operators out for scoring.
 
     Examples
@@ -67,6 +69,8 @@ def make_filter(operators: Operators, epsilon: float) -> Filter:
     >>> make_filter(Operators(one, B, one, one[None], one, 1), 1e-6).start
     array([1. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. ])
     """
+    if isinstance(operators, SharedOperators):
+        return make_shared(operators, epsilon)
     n_t, n_o, rank, _ = operators.B.shape
     k = _filled(rank)
     B = np.zeros((n_t, n_o, k, k))
@@ -204,7 +208,7 @@ def _raw(moves, start, n_o, codes, begins, ends, out):  # type: ignore[no-untype
 
 
 def run_filter(
-    model: Filter,
+    model: Filter | SharedFilter,
     codes: NDArray[np.int32],
     begins: NDArray[np.int64],
     ends: NDArray[np.int64],
@@ -220,10 +224,12 @@ def run_filter(
     states : array (n, width)
         The state after each piece, as `Filter` stores it; q is not cut at ε yet.
     """
-    surprise = np.zeros(len(codes))
-    states = np.empty((len(begins), len(model.start)))
     if fresh is None:
         fresh = np.ones(len(begins), bool)
+    if isinstance(model, SharedFilter):
+        return run_shared(model, codes, begins, ends, fresh, n_jobs)
+    surprise = np.zeros(len(codes))
+    states = np.empty((len(begins), len(model.start)))
     sizes = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
     n_t, _, k, _ = model.moves.shape
     flat = model.moves.reshape(-1)
@@ -238,12 +244,14 @@ def run_filter(
 
 
 def raw_log_prob(
-    model: Filter,
+    model: Filter | SharedFilter,
     codes: NDArray[np.int32],
     offsets: NDArray[np.int64],
     n_jobs: int | None = None,
 ) -> Array:
     """Log of the paper's signed product for each sequence; -inf where it is not positive."""
+    if isinstance(model, SharedFilter):
+        return raw_shared(model, codes, offsets, n_jobs)
     out = np.empty(len(offsets) - 1)
 
     def run(bounds: tuple[int, int]) -> None:
@@ -263,9 +271,11 @@ def raw_log_prob(
 
 
 def next_symbol(
-    model: Filter, states: Array, lengths: NDArray[np.int64], horizon: int = 1
+    model: Filter | SharedFilter, states: Array, lengths: NDArray[np.int64], horizon: int = 1
 ) -> Array:
     """Distribution of the symbol `horizon` steps after sequences that end in `states`, (n, n_o)."""
+    if isinstance(model, SharedFilter):
+        return next_shared(model, states, horizon)
     n_t, _, k, _ = model.moves.shape
     states = states.copy()
     args = (model.moves.reshape(-1), n_t, model.rest, k, model.n_symbols, model.epsilon)

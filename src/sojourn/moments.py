@@ -6,9 +6,10 @@ windows touch, and the paper's `Gapped` one, with a symbol between them (`tables
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -18,8 +19,11 @@ from sojourn.errors import SojournError
 from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 from sojourn.parallel import each, n_threads
 from sojourn.sequences import Sequences
+from sojourn.sparse import Sparse, count_sparse
 from sojourn.tables import Adjacent, Gapped, Shape, kind_of, shape_of
 from sojourn.windows import check_offsets
+
+Table = Adjacent | Gapped | Sparse
 
 # Windows are coded tile by tile, so that even one endless sequence needs little memory.
 TILE = 4096
@@ -32,7 +36,7 @@ class Moments:
 
     Parameters
     ----------
-    tables : tuple of Adjacent or Gapped
+    tables : tuple of Adjacent, Gapped or Sparse
         One for each window shape, in the order asked for.
     heldout : Pieces
         What was not counted, to choose ranks and windows by.
@@ -49,7 +53,7 @@ class Moments:
     (7, array([1, 1]))
     """
 
-    tables: tuple[Adjacent | Gapped, ...]
+    tables: tuple[Table, ...]
     heldout: Pieces
     n_sequences: int
     n_total: int
@@ -78,7 +82,7 @@ class Moments:
             limit,
         )
 
-    def whole(self, table: int) -> Adjacent | Gapped:
+    def whole(self, table: int) -> Table:
         """One of the tables with the held-out pieces counted too."""
         counts = self.tables[table]
         return counts + _count_table(self.heldout, shape_of(counts), 1) if self.heldout else counts
@@ -146,19 +150,25 @@ def count(
     return Moments(tables, kept.compact(), len(sequences), sequences.n_total, longest, limit)
 
 
-def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Adjacent | Gapped:
+def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Table:
     """Counts of the pieces, each thread with tables of its own."""
     # A thread earns its tables only if there is more to count than to add up.
-    threads = min(n_threads(n_jobs), 1 + pieces.n_total // (4 * shape.n_entries + 1), len(pieces))
+    worth = 1 << 16 if shape.sparse else 4 * shape.n_entries + 1
+    threads = min(n_threads(n_jobs), 1 + pieces.n_total // worth, len(pieces))
     edges = np.linspace(0, pieces.n_total, max(threads, 1) + 1)[1:-1]
     cuts = np.searchsorted(np.cumsum(pieces.ends - pieces.begins), edges)
     parts = np.split(np.arange(len(pieces)), cuts)
-    run = partial(_count_gapped if shape.gapped else _count_adjacent, shape=shape)
+    kernel: Callable[..., Table] = _count_gapped if shape.gapped else _count_adjacent
+    run = partial(_count_occurring if shape.sparse else kernel, shape=shape)
     results = each(lambda index: run(pieces.take(index)), parts, n_jobs)
-    counted = results[0]
+    counted: Any = results[0]
     for more in results[1:]:
         counted = counted + more
-    return counted
+    return cast(Table, counted)
+
+
+def _count_occurring(pieces: Pieces, shape: Shape) -> Sparse:
+    return count_sparse(pieces, shape.offsets, shape.n_symbols)
 
 
 def _count_adjacent(pieces: Pieces, shape: Shape) -> Adjacent:

@@ -191,7 +191,7 @@ def _adjacent(table: Adjacent, max_rank: int, seed: int) -> Spectrum:
     n_L, n_o, n_R = table.H_o.shape
     n = table.H.sum()
     H = table.H / n
-    V, G, s = _inverse(H, max_rank, seed)  # H⁺ = V G                    (n_R, k), (k, n_L)
+    V, G, s = inverse(H, max_rank, seed)  # H⁺ = V G                    (n_R, k), (k, n_L)
     k = max(1, int((s[: V.shape[1]] > ROUNDING * s[0]).sum()))
     W, G = V[:, :k], G[:k]
     H_oW = (table.H_o.reshape(n_L * n_o, n_R) @ W).reshape(n_L, n_o, k) / n
@@ -221,8 +221,8 @@ def _paper(table: Gapped, rank: int, n_states: int, seed: int) -> PaperSpectrum:
         )
     n_t = max(int(D_steps[-1]), int(X_steps[-1])) + 1
     D_at, X_at, O_at = (_nearest(steps, n_t) for steps in (D_steps, X_steps, O_steps))
-    D_inverse = {int(t): _inverse(table.M_LR[t], rank, seed) for t in D_steps}
-    X_inverse = {int(t): _inverse(table.M_LoR[t].sum(axis=1), rank, seed) for t in X_steps}
+    D_inverse = {int(t): inverse(table.M_LR[t], rank, seed) for t in D_steps}
+    X_inverse = {int(t): inverse(table.M_LoR[t].sum(axis=1), rank, seed) for t in X_steps}
     # A state before step t stands in the coordinates of D̃'s inverse at t, V_D; between D̃ and X̃
     # in those of X̃'s, V_X. What the bases leave out, the next inverse would cut anyway.
     V_D = [D_inverse[D_at[min(t, n_t - 1)]][0] for t in range(n_t + 1)]
@@ -254,7 +254,7 @@ def _nearest(steps: NDArray[np.int64], n_t: int) -> list[int]:
     return [int(steps[np.argmin(np.abs(steps - t))]) for t in range(n_t)]
 
 
-def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
+def inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
     """An inverse V G of the rank-k part of a table of counts, and its singular values.
 
     The SVD is of diag(a) M diag(b) with a and b the inverse roots of the row and column sums: its
@@ -268,7 +268,7 @@ def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
         All singular values where the decomposition is a full one, else the k largest.
     """
     M = np.asarray(M, np.float64)
-    a, b = _inverse_root(M.sum(axis=1)), _inverse_root(M.sum(axis=0))
+    a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
     scaled = a[:, None] * M * b
     if min(M.shape) <= DENSE or rank > min(M.shape) // 4:
         U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
@@ -279,5 +279,6 @@ def _inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
     return b[:, None] * V, (U * inverse).T * a, s
 
 
-def _inverse_root(sums: Array) -> Array:
+def inverse_root(sums: Array) -> Array:
+    """Inverse roots of sums, 0 where a sum is 0."""
     return np.where(sums > 0, sums, np.inf) ** -0.5

@@ -56,7 +56,7 @@ def exact_moments(
     steps = length if per_step else 0
     shapes = [Shape(check_offsets(w), params.n_symbols, gapped, steps) for w in windows]
     for shape in shapes:
-        shape.check()
+        shape.check(full=True)
         if length < shape.needs:
             raise SojournError(
                 f"windows {shape.offsets} need sequences of at least {shape.needs} symbols, not "

@@ -14,6 +14,7 @@ from sojourn.filtering import Filter, _normalised, run_filter
 from sojourn.filtering import next_symbol as next_of_operators
 from sojourn.messages import Tables, filter_steps, new_state
 from sojourn.params import Params
+from sojourn.sharedfilter import SharedFilter, next_shared, run_shared
 from sojourn.stays import next_symbol as next_of_params
 from sojourn.stream import OnlineScorer, read_only
 
@@ -82,6 +83,49 @@ class SpectralScorer(OnlineScorer):
     def _tables(self) -> list[NDArray[Any]]:
         epsilon = np.array(self._filter.epsilon)
         return [self._filter.moves, self._filter.start, self._filter.rest, epsilon]
+
+
+class SharedScorer(OnlineScorer):
+    """An `OnlineScorer` by the operators of a large alphabet."""
+
+    def __init__(self, model: SharedFilter, vocabulary: NDArray[Any], unknown: str) -> None:
+        super().__init__(vocabulary, unknown)
+        self._filter = model
+        self._v: Floats = model.start.copy()
+
+    def predict(self, horizon: int = 1) -> Floats:
+        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
+        return next_shared(self._filter, self._v[None], whole("horizon", horizon))[0]
+
+    def _step(self) -> None:
+        self._out[:] = self._run(self._seen_code)
+
+    def _run(self, codes: NDArray[np.int32]) -> Floats:
+        bounds = read_only(np.array([0, len(codes)]))
+        here = replace(self._filter, start=self._v)
+        piece = (codes, bounds[:-1], bounds[1:], np.ones(1, bool))
+        surprise, states = run_shared(here, *piece, 1)
+        self._v = states[0]
+        return surprise
+
+    def _begin(self) -> None:
+        self._v = self._filter.start.copy()
+
+    def _fresh(self) -> SharedScorer:
+        return SharedScorer(self._filter, self.vocabulary, self.unknown)
+
+    def _state(self) -> Floats:
+        return self._v.copy()
+
+    def _set(self, state: Floats) -> None:
+        self._v = state.copy()
+
+    def _sound(self, state: Floats, seen: int) -> bool:
+        return state.shape == self._v.shape
+
+    def _tables(self) -> list[NDArray[Any]]:
+        o, epsilon = self._filter.operators, np.array(self._filter.epsilon)
+        return [o.modes, o.B, o.start, o.stop, o.rest, o.frequency, epsilon]
 
 
 class HSMMScorer(OnlineScorer):

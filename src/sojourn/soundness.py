@@ -12,6 +12,8 @@ from sojourn.holdout import NO_LIMIT, Pieces
 from sojourn.moments import Moments
 from sojourn.operators import Operators
 from sojourn.params import Params
+from sojourn.shared import SharedOperators
+from sojourn.sparse import Sparse
 from sojourn.tables import Adjacent, Gapped
 from sojourn.windows import MAX_ENTRIES, check_offsets
 
@@ -58,14 +60,10 @@ def _hsmm(model: Any) -> None:
 def _spectral(model: Any, n_o: int) -> None:
     one_of("filter", model.filter, ("normalised", "raw"))
     operators = model.operators_
-    _demand(isinstance(operators, Operators), "operators_")
-    _array("operators_.B", operators.B, "f", (None, n_o, None, None))
-    n_t, _, k, _ = operators.B.shape
-    _demand(n_t > 0 and k > 0, "operators_.B")
-    _array("operators_.B", operators.B, "f", (n_t, n_o, k, k))
-    _array("operators_.start", operators.start, "f", (k,))
-    _array("operators_.stop", operators.stop, "f", (k,))
-    _array("operators_.rest", operators.rest, "f", (n_t, k))
+    if isinstance(operators, SharedOperators):
+        _shared(operators, n_o)
+    else:
+        _own(operators, n_o)
     _array("singular_values_", model.singular_values_, "f", (None,))
     whole("rank_", model.rank_)
     check_offsets(model.window_)
@@ -74,12 +72,37 @@ def _spectral(model: Any, n_o: int) -> None:
         _moments(model.moments_, n_o)
 
 
+def _shared(operators: SharedOperators, n_o: int) -> None:
+    _array("operators_.modes", operators.modes, "f", (n_o, None))
+    m, k = operators.modes.shape[1], len(operators.stop)
+    _demand(m > 0 and k > 0, "operators_.B")
+    _array("operators_.B", operators.B, "f", (m, k, k))
+    for name in ("start", "stop", "rest"):
+        _array(f"operators_.{name}", getattr(operators, name), "f", (k,))
+    _array("operators_.frequency", operators.frequency, "f", (n_o,))
+    _demand(bool((operators.frequency > 0).all()), "operators_.frequency")
+
+
+def _own(operators: Any, n_o: int) -> None:
+    _demand(isinstance(operators, Operators), "operators_")
+    _array("operators_.B", operators.B, "f", (None, n_o, None, None))
+    n_t, _, k, _ = operators.B.shape
+    _demand(n_t > 0 and k > 0, "operators_.B")
+    _array("operators_.B", operators.B, "f", (n_t, n_o, k, k))
+    _array("operators_.start", operators.start, "f", (k,))
+    _array("operators_.stop", operators.stop, "f", (k,))
+    _array("operators_.rest", operators.rest, "f", (n_t, k))
+
+
 def _moments(moments: Moments, n_o: int) -> None:
     _demand(isinstance(moments.tables, tuple) and len(moments.tables) > 0, "moments_.tables")
     for name in ("n_sequences", "n_total", "longest"):
         whole(f"moments_.{name}", getattr(moments, name))
     _demand(type(moments.limit) is int and 0 <= moments.limit <= NO_LIMIT, "moments_.limit")
     for table in moments.tables:
+        if isinstance(table, Sparse):
+            _sparse(table, n_o)
+            continue
         n = n_o ** len(check_offsets(table.offsets))
         _demand(n * n * n_o <= MAX_ENTRIES, "moments_.tables")
         if isinstance(table, Adjacent):
@@ -95,6 +118,25 @@ def _moments(moments: Moments, n_o: int) -> None:
         _array("M_oo", table.M_oo, "i", (n_t, n_o, n_o))
         _array("root", table.root, "i", (n_o, n_o, n))
     _pieces(moments.heldout, n_o)
+
+
+def _sparse(table: Sparse, n_o: int) -> None:
+    most = n_o ** len(check_offsets(table.offsets))
+    _demand(table.n_symbols == n_o and most < 2**63, "moments_.tables")
+    for name in ("left", "right"):
+        codes = getattr(table, name)
+        _array(name, codes, "i", (None,))
+        sound = codes.dtype == np.int64 and bool((codes[1:] > codes[:-1]).all())
+        _demand(sound and bool(((codes >= 0) & (codes < most)).all()), name)
+    n, n_L, n_R = len(table.counts), len(table.left), len(table.right)
+    _array("counts", table.counts, "i", (n,))
+    _array("first", table.first, "i", (n_R,))
+    _demand(table.counts.dtype == table.first.dtype == np.int64, "counts")
+    _demand(bool((table.counts > 0).all() and (table.first >= 0).all()), "counts")
+    for name, limit in (("L", n_L), ("R", n_R), ("R1", n_R)):
+        ids = getattr(table, name)
+        _array(name, ids, "i", (n,))
+        _demand(ids.dtype == np.int32 and bool(((ids >= 0) & (ids < limit)).all()), name)
 
 
 def _pieces(pieces: Pieces, n_o: int) -> None:

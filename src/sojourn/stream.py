@@ -242,13 +242,17 @@ def online(model: SequenceModel | Any) -> OnlineScorer:
     """
     from sojourn.filtering import make_filter
     from sojourn.messages import tables
-    from sojourn.scorers import HSMMScorer, SpectralScorer
+    from sojourn.scorers import HSMMScorer, SharedScorer, SpectralScorer
+    from sojourn.sharedfilter import SharedFilter
 
     check_is_fitted(model)
     naming = (model.vocabulary_, model.unknown)
     if hasattr(model, "params_"):
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
-    return SpectralScorer(make_filter(model.operators_, model.epsilon_), *naming)
+    operators = make_filter(model.operators_, model.epsilon_)
+    if isinstance(operators, SharedFilter):
+        return SharedScorer(operators, *naming)
+    return SpectralScorer(operators, *naming)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

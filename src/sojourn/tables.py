@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.sparse import Sparse
 from sojourn.windows import MAX_ENTRIES
+
+# Larger tables of windows that touch are kept as those entries that occur: adding up and
+# decomposing all that could occur would take longer than counting.
+MAX_DENSE = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +117,27 @@ class Shape:
         return self.n_windows**2 * self.n_symbols * max(self.steps, 1)
 
     @property
+    def sparse(self) -> bool:
+        """Whether only the windows that occur are kept; it depends on nothing but the shape."""
+        return not self.gapped and self.n_entries > MAX_DENSE
+
+    @property
     def needs(self) -> int:
         """Number of symbols a sequence needs to hold both windows once."""
         return 2 * self.offsets[-1] + (4 if self.gapped else 3)
 
-    def check(self) -> None:
-        """Raise if the largest table is too large to hold."""
-        if self.n_entries <= MAX_ENTRIES:
-            return
+    def check(self, full: bool = False) -> None:
+        """Raise if the largest table is too large to hold; `full` for all that could occur."""
         n_o, steps = self.n_symbols, max(self.steps, 1)
+        sparse = self.sparse and not full
+        if sparse and self.n_windows >= 2**63:
+            most = max(n for n in range(1, 63) if n_o**n < 2**63)
+            raise SojournError(
+                f"windows of {len(self.offsets)} symbols out of {n_o} do not fit in 64 bits; at "
+                f"most {most} do, such as windows={tuple(range(most))}"
+            )
+        if sparse or self.n_entries <= MAX_ENTRIES:
+            return
         fitting = [n for n in range(1, 27) if n_o ** (2 * n + 1) * steps <= MAX_ENTRIES]
         if fitting:
             remedy = f"at most {fitting[-1]}, such as windows={tuple(range(fitting[-1]))}, fit"
@@ -129,6 +146,7 @@ class Shape:
             remedy = f"windows of one symbol fit where there are at most {most}; merge rare ones"
         if self.steps:
             remedy += ", or keep no step apart: algorithm='pooled'"
+        remedy += "; algorithm='adjacent' keeps only what occurs"
         raise SojournError(
             f"windows of {len(self.offsets)} symbols out of {n_o} need a table of "
             f"{self.n_entries:.3g} entries ({self.n_entries * 8 / 2**30:.3g} GiB), and at most "
@@ -142,15 +160,17 @@ def _add(a: Any, b: Any) -> Any:
     return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
 
 
-def shape_of(table: Adjacent | Gapped) -> Shape:
+def shape_of(table: Adjacent | Gapped | Sparse) -> Shape:
     """The shape that a table was counted for."""
+    if isinstance(table, Sparse):
+        return Shape(table.offsets, table.n_symbols)
     if isinstance(table, Adjacent):
         return Shape(table.offsets, table.H_o.shape[1])
     n_t = len(table.M_LoR)
     return Shape(table.offsets, table.M_LoR.shape[2], True, n_t if n_t > 1 else 0)
 
 
-def kind_of(table: Adjacent | Gapped) -> Shape:
+def kind_of(table: Adjacent | Gapped | Sparse) -> Shape:
     """What two tables must have in common to add."""
     shape = shape_of(table)
     return replace(shape, steps=min(shape.steps, 1))

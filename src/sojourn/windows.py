@@ -175,6 +175,9 @@ def candidate_offsets(
         if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
     ]
     theorem = theorem_offsets(n_states, max_duration, n_symbols)
+    if n_symbols ** (2 * len(fitting[-1]) + 1) > MAX_CANDIDATE_ENTRIES:
+        # Counted sparsely: a symbol, and two, tell most of what data of any size can.
+        return contiguous_offsets(1), contiguous_offsets(2)
     if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
         return tuple(fitting)
     return (*fitting, theorem)
