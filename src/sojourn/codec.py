@@ -7,6 +7,7 @@ A value becomes plain JSON where that says it all; else an object with one key t
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from typing import Any
@@ -31,12 +32,30 @@ NOUNS = {
     "Sparse": "sojourn.sparse",
     "SharedOperators": "sojourn.shared",
     "Pieces": "sojourn.holdout",
+    "Whitening": "sojourn.residuals",
+    "Calibration": "sojourn.calibration",
+    "Norms": "sojourn.explain",
 }
+# Estimators, which may stand in a file by themselves or within a detector.
+MODELS = {"SpectralHSMM": "sojourn.spectral", "HSMM": "sojourn.hsmm"}
+LEARNED = re.compile(r"[a-z]\w*_")
 # Classes that turn themselves into plain arrays and back, by `to_arrays` and `from_arrays`.
 SELF_MADE = {"Discretizer": "sojourn.discretize"}
 # Fields that are not kept: the operators hold all that scoring needs.
 DROPPED = {("Operators", "tensors")}
 DTYPES = {"float64", "int64", "int32", "uint64", "uint32", "uint16", "uint8", "bool"}
+
+
+class LeftOut:
+    """Stands for the moments of a model that was saved without them: any use is an error."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python itself asks for, such as __deepcopy__
+            raise AttributeError(name)
+        raise SojournError(
+            "this model was saved without its moments, so there is nothing that partial_fit could "
+            "add to; save it with moments=True, or fit again"
+        )
 
 
 def encode(value: Any, place: str, arrays: Arrays) -> Any:
@@ -68,6 +87,8 @@ def encode(value: Any, place: str, arrays: Arrays) -> Any:
         inner = {key: encode(item, f"{place}.{key}", arrays) for key, item in value.items()}
         return inner if len(inner) != 1 else {"dict": inner}  # one key would read as a kind
     name = type(value).__name__
+    if name in MODELS:
+        return {name: encode_model(value, place, arrays)}
     if name in SELF_MADE:
         return {name: encode(value.to_arrays(), place, arrays)}
     if name in NOUNS and is_dataclass(value):
@@ -102,6 +123,8 @@ def decode(value: Any, arrays: Arrays) -> Any:
         return tuple(decode(inner, arrays))
     if kind == "dict":
         return {key: decode(item, arrays) for key, item in inner.items()}
+    if kind in MODELS:
+        return decode_model(kind, inner, arrays)
     if kind in SELF_MADE:
         made: Any = getattr(import_module(SELF_MADE[kind]), kind)
         return made.from_arrays(decode(inner, arrays))
@@ -113,6 +136,30 @@ def decode(value: Any, arrays: Arrays) -> Any:
     if not needed <= set(given) <= {f.name for f in fields(noun)}:
         raise SojournError(f"its {kind} has the fields {sorted(given)}; expected {sorted(needed)}")
     return noun(**given)
+
+
+def encode_model(model: Any, place: str, arrays: Arrays) -> dict[str, Any]:
+    """Arguments of an estimator and what it has learned, without the moments."""
+    learned = {name: value for name, value in vars(model).items() if LEARNED.fullmatch(name)}
+    learned.pop("moments_", None)
+    return {
+        "arguments": encode(model.get_params(deep=False), f"{place}.arguments", arrays),
+        "learned": encode(learned, f"{place}.learned", arrays),
+    }
+
+
+def decode_model(kind: str, inner: Any, arrays: Arrays) -> Any:
+    """The estimator that `encode_model` was given; one that was fitted is to be checked."""
+    arguments, learned = decode(inner["arguments"], arrays), decode(inner["learned"], arrays)
+    sizes = {name: arguments.pop(name) for name in ("n_states", "max_duration")}
+    model = getattr(import_module(MODELS[kind]), kind)(**sizes, **arguments)
+    if kind == "SpectralHSMM" and learned:
+        learned.setdefault("moments_", LeftOut())
+    for name, value in learned.items():
+        if not LEARNED.fullmatch(name):
+            raise SojournError(f"it holds {name!r}, which nothing learned is called")
+        setattr(model, name, value)
+    return model
 
 
 def _encode_array(array: NDArray[Any], place: str, arrays: Arrays) -> Any:

@@ -151,7 +151,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`.
         """
-        return self.calibration_.margin(self._scores(self._encode(X, lengths)), self.contamination)
+        scores = self._scores(self._encode(X, lengths))
+        return self.calibration_.margin(scores, self.contamination)
 
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int64]:
         """-1 for abnormal sequences, those with a p-value of at most `contamination`; else 1.
@@ -174,7 +175,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`.
         """
-        return self.calibration_.pvalues(self._scores(self._encode(X, lengths)))
+        scores = self._scores(self._encode(X, lengths))
+        return self.calibration_.pvalues(scores)
 
     def explain(self, X: Any, *, lengths: Any = None, most: int = 5) -> list[Explanation]:
         """Where and why each sequence is unusual.
@@ -249,7 +251,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if possible.any():
             blocks = residuals(model, sequences[possible])
             whitenings: dict[str, Whitening] = self.whitenings_[fold]
-            out = [whitening.standard(blocks[name]) for name, whitening in whitenings.items()]
+            # In one order, for sums of floats depend on it and a file keeps names sorted.
+            out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
             scores[possible] = -soft_maximum(np.column_stack(out))
         return scores
 

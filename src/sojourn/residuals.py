@@ -1,7 +1,8 @@
 """What a sequence did, less what the model expects of a sequence of its length.
 
-Residuals come in blocks: symbols, states, transitions, stays, emissions and surprise of an `HSMM`;
-symbols, pairs of them and surprise of a model without states. What the model expects is what it
+Residuals come in blocks: symbols in the whole sequence and in its quarters, states in quarters,
+transitions, stays, emissions and surprise of an `HSMM`; symbols, pairs of them and surprise of a
+model without states. What the model expects is what it
 says of a sequence of the same length in which every symbol is missing.
 
 A block is whitened on sequences that count as normal, which gives one distance a block. On them
@@ -28,6 +29,7 @@ LEAST_SCALE, LEAST_SHARE = 1e-3, 0.05
 RIDGE = 0.01  # of the unit variance that a column has; keeps the whitening finite
 LEAST_SPREAD = 0.1
 TOP = 5  # surprises that count as the highest ones of a sequence
+QUARTERS = 4  # parts of a sequence, for what comes early and what late
 MOST_PAIRS = 900  # with more pairs of symbols than this, pairs are not counted
 PER_PASS = 256  # sequences whose expected counts are held at a time
 
@@ -54,7 +56,8 @@ class Whitening:
     def squares(self, block: Floats) -> Floats:
         """Squared distance of each row from the normal ones."""
         z = (block - self.mean) / self.scale
-        return np.asarray(np.einsum("ij,jk,ik->i", z, self.precision, z, optimize=True))
+        # Not by BLAS, whose last bit depends on where arrays lie: what is loaded scores the same.
+        return np.asarray((np.einsum("ij,kj->ik", z, self.precision) * z).sum(axis=1))
 
     def standard(self, block: Floats) -> Floats:
         """How far out each row is, in standard deviations of normal ones."""
@@ -81,7 +84,7 @@ def whiten(block: Floats) -> Whitening:
     scale = np.maximum(scale, max(LEAST_SCALE, LEAST_SHARE * float(np.median(scale))))
     z = (block - mean) / scale
     covariance, shrinkage = ledoit_wolf(z, assume_centered=True)
-    precision = np.linalg.inv(covariance + RIDGE * np.eye(len(mean)))
+    precision = np.ascontiguousarray(np.linalg.inv(covariance + RIDGE * np.eye(len(mean))))
     first = Whitening(mean, scale, precision, 0.0, 1.0)
     squares = first.squares(block)
     # A row pulled centre and shape towards itself; without it, it would be this much farther out.
@@ -118,9 +121,13 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     >>> from sojourn import Params, SpectralHSMM
     >>> seqs = Params.random(2, 2, 3, rng=0).sample(50, 40, rng=1)
     >>> sorted(residuals(SpectralHSMM(2, 2).fit(seqs), seqs))
-    ['pair', 'surprise', 'symbol', 'symbol surprise']
+    ['course', 'pair', 'surprise', 'symbol', 'symbol surprise']
     """
-    blocks = {"symbol": _symbols(sequences), **_surprise(model, sequences)}
+    blocks = {
+        "symbol": _symbols(sequences),
+        "course": _course(sequences),
+        **_surprise(model, sequences),
+    }
     if not hasattr(model, "params_"):
         if sequences.n_symbols**2 <= MOST_PAIRS:
             blocks["pair"] = _pairs(sequences)
@@ -152,6 +159,24 @@ def counted(sequences: Sequences) -> Floats:
 def _symbols(sequences: Sequences) -> Floats:
     counts = counted(sequences)
     return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))
+
+
+def _quarter(sequences: Sequences) -> NDArray[np.int64]:
+    """Number of the sequence and its quarter at each step, as one."""
+    lengths = sequences.lengths
+    owner = np.repeat(np.arange(len(sequences)), lengths)
+    at = np.arange(sequences.n_total) - sequences.offsets[:-1][owner]
+    return np.asarray(owner * QUARTERS + at * QUARTERS // lengths[owner])
+
+
+def _course(sequences: Sequences) -> Floats:
+    """Square roots of the shares of symbols in each quarter."""
+    n, n_o = len(sequences) * QUARTERS, sequences.n_symbols
+    seen = sequences.codes >= 0
+    at = _quarter(sequences)[seen] * n_o + sequences.codes[seen]
+    counts = np.bincount(at, minlength=n * n_o).reshape(n, n_o)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return np.asarray(np.sqrt(share).reshape(len(sequences), -1))
 
 
 def _pairs(sequences: Sequences) -> Floats:
@@ -200,7 +225,9 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
 
     def occupancy(which: Sequences) -> Floats:
         gamma = state_probabilities(params, which, initial, n_jobs=n_jobs)
-        return np.asarray(np.add.reduceat(gamma, which.offsets[:-1]))
+        found = np.zeros((len(which) * QUARTERS, gamma.shape[1]))
+        np.add.at(found, _quarter(which), gamma)
+        return found.reshape(len(which), -1)
 
     went = np.array([one.transition for one in seen])
     goes = np.array([one.transition for one in expected])[inverse]

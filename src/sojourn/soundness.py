@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.calibration import Calibration
 from sojourn.checks import one_of, whole
 from sojourn.errors import SojournError
+from sojourn.explain import Norms
 from sojourn.holdout import NO_LIMIT, Pieces
+from sojourn.model import SequenceModel
 from sojourn.moments import Moments
 from sojourn.operators import Operators
 from sojourn.params import Params
+from sojourn.residuals import Whitening
 from sojourn.shared import SharedOperators
 from sojourn.sparse import Sparse
 from sojourn.tables import Adjacent, Gapped
@@ -46,6 +50,55 @@ def check(model: Any) -> None:
         _spectral(model, n_o)
     else:
         _hsmm(model)
+
+
+def check_detector(detector: Any) -> None:
+    """Nothing where the parts of a loaded detector fit together, else an error.
+
+    Examples
+    --------
+    >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
+    >>> seqs = Params.random(2, 2, 3, rng=0).sample(50, 50, rng=1)
+    >>> check_detector(AnomalyDetector(SpectralHSMM(2, 2), cv=2).fit(seqs))
+    """
+    one_of("method", detector.method, ("residual", "loglik", "typicality"))
+    for name in ("contamination", "offset_", "centre_"):
+        value = getattr(detector, name)
+        _demand(type(value) in (float, int) and bool(np.isfinite(value)), name)
+    models = [detector.model_, *detector.fold_models_]
+    for model in models:
+        _demand(isinstance(model, SequenceModel), "fold_models_")
+        check(model)
+        _demand(np.array_equal(model.vocabulary_, detector.vocabulary_), "vocabulary_")
+    cv, calibration = whole("cv", detector.cv), detector.calibration_
+    _demand(len(detector.fold_models_) in ((cv,) if detector.refit else (0,)), "fold_models_")
+    _demand(isinstance(calibration, Calibration), "calibration_")
+    _array("calibration_.scores", calibration.scores, "f", (None,))
+    _array("calibration_.folds", calibration.folds, "i", calibration.scores.shape)
+    folds = calibration.folds
+    _demand(bool(((folds >= 0) & (folds < cv)).all()), "calibration_.folds")
+    _demand(not np.isnan(calibration.scores).any(), "calibration_.scores")
+    _demand(0 < detector.contamination < 1, "contamination")
+    calibration.check(detector.contamination)
+    whitenings = detector.whitenings_
+    _demand(isinstance(whitenings, list) and len(whitenings) == cv, "whitenings_")
+    for blocks in whitenings:
+        for block in blocks.values():
+            _demand(isinstance(block, Whitening), "whitenings_")
+            n = len(block.mean)
+            for name, shape in (("mean", (n,)), ("scale", (n,)), ("precision", (n, n))):
+                _array(f"whitenings_.{name}", getattr(block, name), "f", shape)
+    _norms(detector.norms_, models[0])
+
+
+def _norms(norms: Any, model: Any) -> None:
+    _demand(isinstance(norms, Norms), "norms_")
+    n_o = len(model.vocabulary_)
+    n_x = model.params_.n_states if hasattr(model, "params_") else 0
+    shapes = {"share": (4, n_o), "first": (3, n_o), "surprise": (2,), "stays": (4, n_x)}
+    shapes.update(occupancy=(4, n_x), changes=(n_x, n_x))
+    for name, shape in shapes.items():
+        _array(f"norms_.{name}", getattr(norms, name), "f", shape)
 
 
 def _hsmm(model: Any) -> None:

@@ -11,24 +11,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sojourn.codec import Arrays, decode, encode
+from sojourn.codec import LEARNED, MODELS, Arrays, LeftOut, decode, decode_model, encode
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
+    from sojourn.detect import AnomalyDetector
     from sojourn.model import SequenceModel
 
 MAGIC = "sojourn model"
 SCHEMA = 1
-ESTIMATORS = {"SpectralHSMM": "sojourn.spectral", "HSMM": "sojourn.hsmm"}
+ESTIMATORS = (*MODELS, "AnomalyDetector")
 # safetensors itself refuses longer headers.
 MAX_HEADER = 100_000_000
 # What reading a damaged file can run into, apart from errors of the system.
@@ -42,23 +41,10 @@ DAMAGE = (
     RecursionError,
     MemoryError,
 )
-LEARNED = re.compile(r"[a-z]\w*_")
-
-
-class LeftOut:
-    """Stands for the moments of a model that was saved without them: any use is an error."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python itself asks for, such as __deepcopy__
-            raise AttributeError(name)
-        raise SojournError(
-            "this model was saved without its moments, so there is nothing that partial_fit could "
-            "add to; save it with moments=True, or fit again"
-        )
 
 
 def save(
-    model: SequenceModel,
+    model: SequenceModel | AnomalyDetector,
     path: str | os.PathLike[str],
     *,
     moments: bool = True,
@@ -71,7 +57,7 @@ def save(
 
     Parameters
     ----------
-    model : SpectralHSMM or HSMM
+    model : SpectralHSMM, HSMM or AnomalyDetector
     path : str or path
         By custom it ends in ``.sojourn``.
     moments : bool
@@ -127,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SpectralHSMM or HSMM
+    SpectralHSMM, HSMM or AnomalyDetector
 
     Examples
     --------
@@ -143,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     content, arrays = read(name)
     try:
-        return _model(content, arrays)
+        return _loaded(content, arrays)
     except SojournError as error:
         raise SojournError(f"{name}: {error}") from None
     except DAMAGE as error:
@@ -220,25 +206,25 @@ def _parsed(name: str, head: bytes, data: bytes) -> tuple[dict[str, Any], Arrays
     return content, arrays
 
 
-def _model(content: dict[str, Any], arrays: Arrays) -> Any:
-    from sojourn.soundness import check
+def _loaded(content: dict[str, Any], arrays: Arrays) -> Any:
+    from sojourn.soundness import check, check_detector
 
     estimator = content["estimator"]
     if estimator not in ESTIMATORS:
         raise SojournError(f"it holds a {estimator!r}, which this version does not know")
-    kind = getattr(import_module(ESTIMATORS[estimator]), estimator)
-    arguments = decode(content["arguments"], arrays)
-    learned = decode(content["learned"], arrays)
-    sizes = {name: arguments.pop(name) for name in ("n_states", "max_duration")}
-    model = kind(**sizes, **arguments)
-    if estimator == "SpectralHSMM" and not content["moments"]:
-        learned["moments_"] = LeftOut()
-    for name, value in learned.items():
+    if estimator in MODELS:
+        model = decode_model(estimator, content, arrays)
+        check(model)
+        return model
+    from sojourn.detect import AnomalyDetector
+
+    detector = AnomalyDetector(**decode(content["arguments"], arrays))
+    for name, value in decode(content["learned"], arrays).items():
         if not LEARNED.fullmatch(name):
             raise SojournError(f"it holds {name!r}, which nothing learned is called")
-        setattr(model, name, value)
-    check(model)
-    return model
+        setattr(detector, name, value)
+    check_detector(detector)
+    return detector
 
 
 def _manifest(arrays: Arrays) -> dict[str, list[Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from sojourn.cli.answers import decode, predict, sample, score
+from sojourn.cli.detecting import detect
 from sojourn.cli.fitting import fit, info
 from sojourn.cli.flow import convert, stream
 from sojourn.cli.reporting import report
@@ -47,5 +48,5 @@ def commands() -> None:
     """
 
 
-for command in (fit, info, score, decode, predict, report, sample, stream, convert, reproduce):
+for command in (fit, info, score, detect, decode, predict, report, sample, stream, convert, reproduce):
     commands.add_command(command)

@@ -34,13 +34,24 @@ NUMBER: dict[str, Any] = {"type": number_or_auto, "metavar": "N|auto"}
 @click.option("--unknown", type=click.Choice(["error", "missing"]))
 @click.option("--seed", "random_state", type=int)
 @click.option("--jobs", "n_jobs", type=int, help="Number of threads; else all cores.")
+@click.option("--detector", is_flag=True, help="Save a detector: normal sequences, calibrated.")
+@click.option("--contamination", type=float, help="False-alarm rate of the detector. [0.05]")
+@click.option(
+    "--detect-method",
+    type=click.Choice(["residual", "loglik", "typicality"]),
+    help="What the detector scores. [residual]",
+)
 @click.option("--no-moments", is_flag=True, help="A smaller file, without partial_fit.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="Such as model.sojourn.")
 @click.option("--format", "shape", type=click.Choice(["table", "csv", "json"]))
 def fit(**options: Any) -> None:
     """Learn a model from sequences and save it."""
     method, path, shape = (options.pop(name) for name in ("method", "output", "shape"))
-    moments = not options.pop("no_moments")
+    moments, detector = not options.pop("no_moments"), options.pop("detector")
+    how = {name: options.pop(name) for name in ("contamination", "detect_method")}
+    how = {name.removeprefix("detect_"): value for name, value in how.items() if value is not None}
+    if how and not detector:
+        raise click.UsageError("--contamination and --detect-method need --detector.")
     foreign = ONLY_SPECTRAL if method == "hsmm" else ONLY_HSMM
     for name in foreign:
         if options.pop(name) is not None:
@@ -50,7 +61,10 @@ def fit(**options: Any) -> None:
     if isinstance(windows := arguments.get("windows"), str) and windows[:1].isdigit():
         arguments["windows"] = _offsets(windows)
     model = _fitted(method, arguments, sequences)
-    model.save(path, moments=moments)
+    if detector:
+        _detector(model, how, sequences).save(path)
+    else:
+        model.save(path, moments=moments)
     facts = {
         **_facts(model),
         "sequences": len(sequences),
@@ -90,6 +104,18 @@ def _fitted(method: str, arguments: dict[str, Any], sequences: Any) -> Any:
         return SpectralHSMM(**arguments).fit(sequences)
 
 
+def _detector(model: Any, how: dict[str, Any], sequences: Any) -> Any:
+    """A detector around a model of the sizes that were found, which it fits for each fold."""
+    from sojourn.detect import AnomalyDetector
+
+    sizes = {"n_states": model.n_states, "max_duration": model.max_duration}
+    if hasattr(model, "params_"):
+        n_states, max_duration = model.params_.duration.shape
+        sizes = {"n_states": n_states, "max_duration": max_duration}
+    with status("fitting the detector"):
+        return AnomalyDetector(model.set_params(**sizes), **how).fit(sequences)
+
+
 def _offsets(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
@@ -108,7 +134,16 @@ def info(**options: Any) -> None:
         write(options, _states(model))
         return
     path = options["model"]
-    model = load_model(options)
+    model = load_model(options, detector=True)
+    if hasattr(model, "calibration_"):
+        facts = {
+            "detector": model.method,
+            "contamination": model.contamination,
+            "training sequences": len(model.calibration_.scores),
+            "threshold": model.offset_,
+        }
+        write(options, _listed({**facts, **_facts(model.model_), "file": path}))
+        return
     write(options, _listed({**_facts(model), "file": path}))
 
 

@@ -99,13 +99,18 @@ def uses_model(command: Command) -> Command:
     return click.argument("model")(unknown(command))
 
 
-def load_model(options: dict[str, Any], states: str = "") -> Any:
-    """The model that the options of `uses_model` name; `states` says what needs its states."""
+def load_model(options: dict[str, Any], states: str = "", detector: bool = False) -> Any:
+    """The model that the options of `uses_model` name; `states` says what needs its states.
+
+    Of a detector it is the model within, unless a detector is asked for.
+    """
     from sojourn.errors import SojournError
     from sojourn.store import load
 
     path, unknown = options.pop("model"), options.pop("unknown", None)
     model = load(path)
+    if hasattr(model, "calibration_") and (states or not detector):
+        model = model.model_
     if states and not hasattr(model, "params_"):
         raise SojournError(
             f"{path} holds a {type(model).__name__}, which has no states to {states}; fit one with "
