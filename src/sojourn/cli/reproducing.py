@@ -37,3 +37,34 @@ def synthetic(folder: str, quick: bool, **options: Any) -> None:
 
     plan = replace(QUICK if quick else Plan(), **{k: v for k, v in options.items() if v})
     click.echo(reproduce_synthetic(folder, plan))
+
+
+@reproduce.command()
+@click.option(
+    "-o", "folder", default="reproduce-aviation", show_default=True, help="Where results go."
+)
+@click.option("--quick", is_flag=True, help="A minute's version.")
+@click.option("--sets", type=click.IntRange(1), help="Simulated sets of flights; 1 if not set.")
+@click.option("--flights", type=click.IntRange(20), help="Training flights; 10,020 if not set.")
+@click.option("--iterations", type=click.IntRange(1), help="Most passes of EM; 200 if not set.")
+@click.option(
+    "--detector-flights",
+    type=click.IntRange(20),
+    help="Most training flights of the detector; 2,000 if not set.",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    help="Recordings in place of simulated flights: train, normal and abnormal, each a .parquet "
+    "or .csv file or a folder of them, with a row a second and a column a control.",
+)
+@click.option("--id", metavar="COLUMN", help="Whose a row of the recordings is; flight if not set.")
+@click.option("--time", metavar="COLUMN", help="When a row was; time if not set.")
+@click.option("--jobs", "n_jobs", type=int, help="Threads; all cores if not set.")
+def aviation(folder: str, quick: bool, **options: Any) -> None:
+    """Figures 7 and 8 and Table 1: abnormal flights by the likelihood of the pilot's commands."""
+    from sojourn.experiments.aviation import QUICK, Plan
+    from sojourn.experiments.aviation_page import reproduce_aviation
+
+    plan = replace(QUICK if quick else Plan(), **{k: v for k, v in options.items() if v})
+    click.echo(reproduce_aviation(folder, plan))
