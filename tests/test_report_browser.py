@@ -222,7 +222,8 @@ def test_words_contrast_with_what_is_behind_them(opened, theme):
     page = opened(theme)
     found = page.evaluate(
         """() => {
-          const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+          const canvas = document.createElement("canvas")
+            .getContext("2d", { willReadFrequently: true });
           const rgb = (color) => {
             canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
             return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
