@@ -233,7 +233,8 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     goes = np.array([one.transition for one in expected])[inverse]
     d = np.arange(1, params.max_duration + 1)
     mean = params.duration @ d
-    spread = np.sqrt(np.maximum(params.duration @ d**2 - mean**2, 0)) + 0.1
+    # One step more: where all stays last alike, one that is a step off is no wonder.
+    spread = np.sqrt(np.maximum(params.duration @ d**2 - mean**2, 0) + 1)
     z = (d - mean[:, None]) / spread[:, None]
     stays = np.array([one.duration + one.initial for one in seen])
     said = np.array([one.emission for one in seen])
