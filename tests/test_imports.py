@@ -59,6 +59,10 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("columns", "sequences", "reading.layout"),
         ("reading.files", "reading.rows"),
     ),
+    "sorting": (
+        ("reading.layout", "sources"),
+        ("reading.arrays", "reading.files", "reading.rows"),
+    ),
     "prepare": (("columns", "sequences"), ()),
     "discretize": ((), ()),
     "parallel": ((), ()),

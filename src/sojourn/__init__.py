@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sojourn.report import write_report
     from sojourn.selection import select
     from sojourn.sequences import Sequences, as_sequences
+    from sojourn.sorting import sort_events
     from sojourn.sources import read, scan
     from sojourn.spectral import SpectralHSMM
     from sojourn.store import load
@@ -46,6 +47,7 @@ __all__ = [
     "read",
     "scan",
     "select",
+    "sort_events",
     "write_report",
 ]
 
@@ -70,6 +72,7 @@ _MODULES = {
     "read": "sources",
     "scan": "sources",
     "select": "selection",
+    "sort_events": "sorting",
     "write_report": "report",
 }
 

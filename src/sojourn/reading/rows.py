@@ -124,7 +124,7 @@ def gather(batches: Batches, malformed: Malformed, wish: Wish) -> Sequences:
     seen: set[Any] = set()
     kind = ""
     for batch in batches(malformed):
-        rows, time, kind = _sound(batch, kind, malformed, wish.span)
+        rows, time, kind = sound(batch, kind, malformed, wish.span)
         if is_list(rows.symbol.type):
             rows = _flat(rows, seen, malformed.path, wish.span.first)
         if len(rows.symbol) == 0:
@@ -263,7 +263,7 @@ def _is_text(vocabulary: Any) -> bool:
     return vocabulary is not None and np.asarray(vocabulary).dtype.kind not in "iu"
 
 
-def _sound(
+def sound(
     rows: Rows, kind: str, malformed: Malformed, span: Span
 ) -> tuple[Rows, NDArray[Any] | None, str]:
     """The rows that can be used and are in the span, their times, and whether these are dates."""
