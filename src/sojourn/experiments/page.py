@@ -124,7 +124,13 @@ def label_ends(
             fontsize=8,
             color=colour,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkB": 2},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.6,
+                "shrinkB": 2,
+                "relpos": (0, 0.5),
+            },
         )
 
 
