@@ -146,7 +146,8 @@ class Shape:
             remedy = f"windows of one symbol fit where there are at most {most}; merge rare ones"
         if self.steps:
             remedy += ", or keep no step apart: algorithm='pooled'"
-        remedy += "; algorithm='adjacent' keeps only what occurs"
+        if self.gapped:
+            remedy += "; algorithm='adjacent' keeps only what occurs"
         raise SojournError(
             f"windows of {len(self.offsets)} symbols out of {n_o} need a table of "
             f"{self.n_entries:.3g} entries ({self.n_entries * 8 / 2**30:.3g} GiB), and at most "
