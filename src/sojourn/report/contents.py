@@ -175,8 +175,8 @@ def _facts(
             {
                 "value": f"{roc_auc_score(bad, -np.nan_to_num(scores, neginf=-1e300)):.3f}",
                 "name": "AUC",
-                "more": f"{found} of {int(bad.sum())} labelled abnormal are found, and "
-                f"{int((alarms & ~bad).sum())} of {int((~bad).sum())} normal ones",
+                "more": f"{found} of {int(bad.sum())} labelled abnormal are found; of "
+                f"{int((~bad).sum())} normal ones {int((alarms & ~bad).sum())} raise an alarm",
                 "tone": "",
             }
         )
