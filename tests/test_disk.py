@@ -235,3 +235,23 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path):
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["fit.checkpoint"]
     assert same(keep.load().models[0], TRUTH)
+
+
+def test_the_commands_read_in_partitions(folder, tmp_path, capsys):
+    from sojourn.cli import run
+
+    data = [str(folder / "*.parquet"), "--no-time", "--id", "id", "--symbol", "symbol"]
+    model, out = str(tmp_path / "m.sojourn"), str(tmp_path / "scores.csv")
+    size = ["--states", "2", "--max-duration", "3", "--format", "csv", "-o", model]
+    more = ["--max-iter", "2", "--checkpoint", str(tmp_path / "c"), "--resume"]
+    assert run(["fit", *data, "--scan", *size, *more]) == 0
+    facts = capsys.readouterr().out
+    assert "sequences,2000" in facts
+    assert f"symbols in them,{DATA.n_total}" in facts
+    assert run(["score", model, *data, "--scan", "-o", out]) == 0
+    memory = HSMM(2, 3, max_iter=2).fit(DATA).score_samples(DATA)
+    found = np.loadtxt(out, delimiter=",", skiprows=1, usecols=2)
+    assert np.array_equal(found, memory)
+    assert run(["score", model, *data, "--cluster", "nowhere"]) == 2
+    assert run(["fit", *data, "--scan", "-o", model]) == 2  # sizes are not chosen on a scan
+    assert "expected tcp://" in capsys.readouterr().err

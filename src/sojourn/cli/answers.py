@@ -6,20 +6,39 @@ from typing import Any
 
 import click
 
-from sojourn.cli.options import load_model, read_data, reads_data, status, uses_model
+from sojourn.cli.options import (
+    load_model,
+    read_data,
+    reads_data,
+    scan_data,
+    status,
+    uses_model,
+)
 from sojourn.cli.output import long, write, writes_results
+from sojourn.cli.scale import cluster_of, scans_data
 from sojourn.errors import SojournError
 
 
 @click.command()
 @uses_model
 @reads_data
+@scans_data
 @click.option("--steps", is_flag=True, help="The surprise of each symbol.")
 @writes_results
 def score(**options: Any) -> None:
     """How likely each sequence is: its log-probability in nats."""
-    steps = options.pop("steps")
+    steps, (in_parts, cluster) = options.pop("steps"), cluster_of(options)
+    if steps and in_parts:
+        raise click.UsageError("--steps is not for --scan or --cluster.")
     model = load_model(options)
+    if in_parts:
+        from sojourn.scoring import score_scan
+
+        data = scan_data(options, model)
+        with cluster as client, status("scoring"):
+            scores = score_scan(model, data, client)
+        write(options, _scored(scores.ids, scores.lengths, scores.observed, scores.log_prob))
+        return
     sequences = read_data(options, model)
     import numpy as np
 
@@ -30,13 +49,14 @@ def score(**options: Any) -> None:
             return
         log_prob = model.score_samples(sequences)
     observed = np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64)
-    columns = {
-        "id": sequences.ids,
-        "length": sequences.lengths,
-        "log_prob": log_prob,
-        "per_symbol": log_prob / np.maximum(observed, 1),
-    }
-    write(options, columns)
+    write(options, _scored(sequences.ids, sequences.lengths, observed, log_prob))
+
+
+def _scored(ids: Any, lengths: Any, observed: Any, log_prob: Any) -> dict[str, Any]:
+    import numpy as np
+
+    per_symbol = log_prob / np.maximum(observed, 1)
+    return {"id": ids, "length": lengths, "log_prob": log_prob, "per_symbol": per_symbol}
 
 
 @click.command()

@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from sojourn.cli.options import load_model, number_or_auto, read_data, reads_data, status
+from sojourn.cli.options import (
+    load_model,
+    number_or_auto,
+    read_data,
+    reads_data,
+    scan_data,
+    status,
+)
 from sojourn.cli.output import write, writes_results
+from sojourn.cli.scale import cluster_of, scans_data
 
 # Arguments that one estimator alone has.
 ONLY_HSMM = ("init", "max_iter", "tol", "durations", "pseudocount", "left_censored")
@@ -18,6 +26,9 @@ NUMBER: dict[str, Any] = {"type": number_or_auto, "metavar": "N|auto"}
 
 @click.command()
 @reads_data
+@scans_data
+@click.option("--checkpoint", metavar="FILE", help="Write how far EM has come after each pass.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one.")
 @click.option("--method", type=click.Choice(["hsmm", "spectral"]), default="hsmm")
 @click.option("--states", "n_states", **NUMBER, default="auto", help="How many. [auto]")
 @click.option("--max-duration", **NUMBER, default="auto", help="Longest stay. [auto]")
@@ -56,34 +67,68 @@ def fit(**options: Any) -> None:
     for name in foreign:
         if options.pop(name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
-    sequences = read_data(options)
+    in_parts, cluster = cluster_of(options)
+    stops = {name: options.pop(name) for name in ("checkpoint", "resume")}
+    if (stops["checkpoint"] or stops["resume"]) and method != "hsmm":
+        raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
+    if in_parts and detector:
+        raise click.UsageError("--detector is not for --scan or --cluster.")
+    sequences: Any = scan_data(options) if in_parts else read_data(options)
     arguments = {name: value for name, value in options.items() if value is not None}
     if isinstance(windows := arguments.get("windows"), str) and windows[:1].isdigit():
         arguments["windows"] = _offsets(windows)
-    model = _fitted(method, arguments, sequences)
+    if in_parts:
+        with cluster as client:
+            model, size = _fitted_scan(method, arguments, sequences, client, stops)
+    else:
+        model = _fitted(method, arguments, sequences, stops)
+        size = (len(sequences), sequences.n_total, model.score(sequences))
     if detector:
         _detector(model, how, sequences).save(path)
     else:
         model.save(path, moments=moments)
     facts = {
         **_facts(model),
-        "sequences": len(sequences),
-        "symbols in them": sequences.n_total,
-        "nats a symbol": model.score(sequences),
+        "sequences": size[0],
+        "symbols in them": size[1],
+        "nats a symbol": size[2],
         "saved to": path,
     }
     write({"output": None, "shape": shape}, _listed(facts))
 
 
-def _fitted(method: str, arguments: dict[str, Any], sequences: Any) -> Any:
+def _fitted_scan(
+    method: str, arguments: dict[str, Any], data: Any, client: Any, stops: dict[str, Any]
+) -> tuple[Any, tuple[int, int, float]]:
+    """The model, and the number of sequences, of symbols, and nats a symbol."""
+    from sojourn.scoring import score_scan
+
+    if "auto" in (arguments["n_states"], arguments["max_duration"]):
+        raise click.UsageError("--scan and --cluster need --states and --max-duration.")
+    model: Any
+    if method == "hsmm":
+        from sojourn.hsmm import HSMM
+
+        model = HSMM(**arguments).fit(data, client=client, **stops)
+    else:
+        from sojourn.spectral import SpectralHSMM
+
+        with status("counting, then fitting"):
+            model = SpectralHSMM(**arguments).fit(data, client=client)
+    with status("scoring"):
+        scores = score_scan(model, data, client)
+    return model, (len(scores.ids), int(scores.lengths.sum()), scores.per_symbol)
+
+
+def _fitted(method: str, arguments: dict[str, Any], sequences: Any, stops: dict[str, Any]) -> Any:
     auto = "auto" in (arguments["n_states"], arguments["max_duration"])
     if method == "hsmm":
         from sojourn.hsmm import HSMM
 
         if not auto:
-            return HSMM(**arguments).fit(sequences)
+            return HSMM(**arguments).fit(sequences, **stops)
         with status("comparing sizes, then fitting"):  # one line at a time on a terminal
-            return HSMM(**arguments, verbose=False).fit(sequences)
+            return HSMM(**arguments, verbose=False).fit(sequences, **stops)
     from sojourn.selection import DURATIONS, STATES, select
     from sojourn.spectral import SpectralHSMM
 

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from sojourn.sequences import Sequences
+    from sojourn.sources import Scan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -54,7 +55,25 @@ def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
     Those options are taken out of the dictionary.
     """
     from sojourn import sources
+    from sojourn.sums import concatenated
 
+    files, how = _how(options, model)
+    with status(f"reading {files[0]}{' and others' * (len(files) > 1)}"):
+        if len(files) == 1:
+            return sources.read(files[0], **how)
+        return concatenated(list(sources.scan(files, **how, rows_per_partition=None)))
+
+
+def scan_data(options: dict[str, Any], model: Any = None) -> Scan:
+    """The same data, to be read in partitions; one name may be a pattern."""
+    from sojourn import sources
+
+    files, how = _how(options, model)
+    return sources.scan(files if len(files) > 1 else files[0], **how)
+
+
+def _how(options: dict[str, Any], model: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Files, and how to read them."""
     files = options.pop("data")
     no_id, no_time = options.pop("no_id"), options.pop("no_time")
     how: dict[str, Any] = {name: options.pop(name) for name in ("id", "time", "symbol")}
@@ -68,25 +87,7 @@ def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
         how["missing"] = missing
     if model is not None:
         how["vocabulary"], how["unknown"] = model.vocabulary_, model.unknown
-    with status(f"reading {files[0]}{' and others' * (len(files) > 1)}"):
-        if len(files) == 1:
-            return sources.read(files[0], **how)
-        return _joined(list(sources.scan(files, **how, rows_per_partition=None)))
-
-
-def _joined(parts: list[Sequences]) -> Sequences:
-    """Sequences of one vocabulary, part after part."""
-    import numpy as np
-
-    from sojourn.sequences import Sequences
-
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Sequences(
-        np.concatenate([part.codes for part in parts]),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
-        parts[0].vocabulary,
-        np.concatenate([part.ids for part in parts]),
-    )
+    return files, how
 
 
 def uses_model(command: Command) -> Command:
