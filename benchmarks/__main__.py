@@ -4,7 +4,17 @@ import sys
 import time
 from importlib import import_module
 
-NAMES = ("kernels", "spectral", "accuracy", "real", "reading", "streams", "alphabets", "detection")
+NAMES = (
+    "kernels",
+    "spectral",
+    "accuracy",
+    "real",
+    "reading",
+    "streams",
+    "alphabets",
+    "detection",
+    "scale",
+)
 
 for name in sys.argv[1:] or NAMES:
     began = time.perf_counter()
