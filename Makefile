@@ -9,11 +9,11 @@ ARGS ?=
 # Where this is set, nothing in the environment would be compiled and every start would be slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup demo test check bench bench-peers bench-real docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 setup: $(VENV)/.setup ## create the environment in .venv
 
@@ -30,6 +30,12 @@ check: setup ## check format, lint and types
 
 bench: setup ## measure speed and accuracy
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: setup ## measure beside other packages, each installed in .peers
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-real: setup ## compare models on the sequences in the folder SOJOURN_DATA
+	$(BIN)/python -m benchmarks real $(ARGS)
 
 docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
