@@ -116,6 +116,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "model",
             "windows",
             "moments",
+            "sharedfilter",
             "filtering",
             "choice",
         ),

@@ -302,7 +302,7 @@ class _Counting:
 class _Scorer:
     """What scores sequences, without the moments."""
 
-    filter: Filter
+    filter: Filter | SharedFilter
     raw: bool
 
     def __call__(self, sequences: Sequences, n_jobs: int | None) -> NDArray[np.float64]:
