@@ -1,0 +1,162 @@
+"""A Dask cluster of process workers: the bits of one thread, whatever dies meanwhile."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
+from sojourn.parts import Parts
+
+distributed = pytest.importorskip("distributed")
+
+TABLES = ("start", "transition", "duration", "emission")
+TRUTH = Params.random(2, 3, 4, rng=0)
+DATA = TRUTH.sample(1600, 50, rng=1)
+
+# The event loops of a cluster close their sockets and processes when they are collected, and a
+# worker that was killed leaves its pipes open: nothing that sojourn could do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=50,
+        )
+        client = distributed.Client(cluster)
+        yield client
+        client.close()
+        cluster.close()
+
+
+def files(folder, n):
+    """The data in `n` files."""
+    for i, rows in enumerate(np.array_split(np.arange(len(DATA)), n)):
+        part = DATA[rows[0] : rows[-1] + 1]
+        columns = {"id": np.repeat(part.ids, part.lengths), "symbol": part.codes}
+        pq.write_table(pa.table(columns), folder / f"{i}.parquet")
+    return scan(folder / "*.parquet", id="id", symbol="symbol", time=False)
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    return files(tmp_path_factory.mktemp("eight"), 8)
+
+
+def same(a, b):
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in TABLES)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_tables_are_the_same_for_any_number_of_partitions(client, tmp_path, n):
+    parts = files(tmp_path, n)
+    assert len(parts) == n
+    here = SpectralHSMM(2, 3).fit(DATA)
+    there = SpectralHSMM(2, 3).fit(parts, client=client)
+    for mine, its in zip(here.moments_.tables, there.moments_.tables, strict=True):
+        assert np.array_equal(mine.H, its.H)
+        assert np.array_equal(mine.H_o, its.H_o)
+    assert np.array_equal(here.operators_.B, there.operators_.B)
+    assert np.array_equal(here.score_samples(DATA), there.score_samples(parts, client=client))
+    fits = HSMM(2, 3, init=TRUTH, max_iter=3), HSMM(2, 3, init=TRUTH, max_iter=3)
+    assert same(fits[0].fit(DATA).params_, fits[1].fit(parts, client=client).params_)
+
+
+def test_a_start_from_moments_and_samples_on_the_cluster(client, eight):
+    here = HSMM(2, 2, max_iter=2, random_state=3).fit(DATA)
+    there = HSMM(2, 2, max_iter=2, random_state=3).fit(eight, client=client)
+    assert same(here.params_, there.params_)
+
+
+class Slow:
+    """A task that takes long enough to be killed in, and whose sum depends on order."""
+
+    def __call__(self, sequences, begin, n_jobs):
+        time.sleep(0.05)
+        return [float(np.sqrt(sequences.n_total + begin))]
+
+
+def joined(a, b):
+    return a + b
+
+
+def processes(client):
+    """Ids of the worker processes that the cluster of this test has started."""
+    return [w.pid for w in client.cluster.workers.values() if w.pid is not None]
+
+
+def test_killed_workers_are_survived(client, eight):
+    truth = Parts.of(eight).reduced(Slow(), joined)
+    rng = np.random.default_rng(0)
+    for _ in range(4):  # twenty times in benchmarks/scale.py
+        client.wait_for_workers(1, timeout=60)
+        victim, moment = int(rng.choice(processes(client))), float(rng.uniform(0.0, 0.4))
+        killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        found = Parts.of(eight, client=client).reduced(Slow(), joined)
+        killer.join()
+        assert found == truth
+
+
+def test_an_estimator_survives_a_killed_worker(client, eight):
+    client.wait_for_workers(1, timeout=60)
+    victim = processes(client)[0]
+    killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
+    killer.start()
+    there = HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(eight, client=client)
+    killer.join()
+    assert same(there.params_, HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(DATA).params_)
+
+
+class Poison:
+    """A task that ends the worker of the partition that begins at a symbol."""
+
+    def __init__(self, first_id):
+        self.first_id = first_id
+
+    def __call__(self, sequences, begin, n_jobs):
+        if self.first_id == sequences.ids[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [1]
+
+
+def test_a_partition_that_always_kills_its_worker_is_named(client, eight):
+    client.wait_for_workers(1, timeout=60)
+    with pytest.raises(SojournError, match=r"partition .*5\.parquet.* ended 4 workers in a row"):
+        Parts.of(eight, client=client).reduced(Poison(1000), joined)
+    client.wait_for_workers(1, timeout=60)
+
+
+def test_an_error_of_a_worker_reaches_the_driver(client, tmp_path):
+    parts = files(tmp_path, 3)
+    assert len(parts) == 3
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises((SojournError, OSError), match=r"1\.parquet"):
+        SpectralHSMM(2, 3).fit(parts, client=client)
+
+
+def test_progress_counts_partitions_on_the_driver(client, eight):
+    from dataclasses import replace
+
+    seen = []
+    parts = replace(Parts.of(eight, client=client), watch=lambda done, n: seen.append((done, n)))
+    assert parts.reduced(Slow(), joined)
+    assert seen == [(i, 8) for i in range(1, 9)]
