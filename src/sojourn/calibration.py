@@ -53,7 +53,7 @@ class Calibration:
         for fold, row in enumerate(new):
             held = np.sort(self.scores[self.folds == fold])
             below += np.searchsorted(held, row, side="right")
-        return (below + 1.0) / (len(self.scores) + 1.0)
+        return np.asarray((below + 1.0) / (len(self.scores) + 1.0), dtype=np.float64)
 
     def rank(self, rate: float) -> int:
         """How many p-values there are up to a false-alarm rate."""

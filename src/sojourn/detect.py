@@ -19,6 +19,7 @@ from sojourn.residuals import Whitening, residuals, soft_maximum, whiten
 from sojourn.sequences import Sequences, as_sequences
 
 Floats = NDArray[np.float64]
+Blocks = dict[str, Floats]
 
 METHODS = ("residual", "loglik", "typicality")
 
@@ -118,8 +119,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             models.append(model)
             whitenings.append(_whitenings(model, rest) if self.method == "residual" else {})
         self.fold_models_ = models if known is None else []
-        self.whitenings_ = whitenings
-        self.centre_ = 0.0
+        self.whitenings_, self.centre_ = whitenings, 0.0
+        self._scale([sequences[folds == fold] for fold in range(cv)])
         scores = np.empty(n)
         for fold in range(cv):
             held = folds == fold
@@ -240,21 +241,40 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         scores = np.array([self._score(fold, sequences) for fold in range(self.cv)])
         return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
 
+    def _scale(self, held: list[Sequences]) -> None:
+        """Bring the distances of all blocks to one scale, that of sequences held out of the fit."""
+        distances: dict[str, list[Floats]] = {}
+        for fold, sequences in enumerate(held):
+            if self.whitenings_[fold]:
+                for name, block in self._residuals(fold, sequences)[1].items():
+                    far = self.whitenings_[fold][name].distance(block)
+                    distances.setdefault(name, []).append(far)
+        for name, found in distances.items():
+            for of_fold in self.whitenings_:
+                of_fold[name] = of_fold[name].scaled(np.concatenate(found))
+
     def _score(self, fold: int, sequences: Sequences) -> Floats:
-        model = self.fold_models_[fold] if self.fold_models_ else self.model_
-        log_prob = model.score_samples(sequences)
         if self.method != "residual":
             observed = np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64)
+            log_prob = self._fold_model(fold).score_samples(sequences)
             return np.asarray(log_prob / np.maximum(observed, 1))
-        possible = np.isfinite(log_prob)
+        possible, blocks = self._residuals(fold, sequences)
         scores = np.full(len(sequences), -np.inf)
         if possible.any():
-            blocks = residuals(model, sequences[possible])
             whitenings: dict[str, Whitening] = self.whitenings_[fold]
             # In one order, for sums of floats depend on it and a file keeps names sorted.
             out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
             scores[possible] = -soft_maximum(np.column_stack(out))
         return scores
+
+    def _residuals(self, fold: int, sequences: Sequences) -> tuple[NDArray[np.bool_], Blocks]:
+        """Which sequences the model of a fold can produce, and the residuals of those."""
+        model = self._fold_model(fold)
+        possible = np.isfinite(model.score_samples(sequences))
+        return possible, residuals(model, sequences[possible]) if possible.any() else {}
+
+    def _fold_model(self, fold: int) -> Any:
+        return self.fold_models_[fold] if self.fold_models_ else self.model_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

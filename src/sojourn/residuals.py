@@ -5,14 +5,16 @@ transitions, stays, emissions and surprise of an `HSMM`; symbols, pairs of them 
 model without states. What the model expects is what it
 says of a sequence of the same length in which every symbol is missing.
 
-A block is whitened on sequences that count as normal, which gives one distance a block. On them
-distances are brought to a common scale; the score is a soft maximum of all blocks, so that one
-block far out is enough and several that are somewhat out add up.
+A block is whitened on the sequences that the model was fitted on, which gives one distance a block.
+How large distances usually are is learned from sequences held out of the fit: a block that the
+model has learned by heart is far out for every new sequence, and says little. The score is a soft
+maximum over the blocks, so that one block far out is enough and several that are somewhat out add
+up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,29 +46,35 @@ class Whitening:
     precision : array (n_columns, n_columns)
         Inverse of the shrunk covariance of the scaled columns.
     centre, spread : float
-        Of the cube roots of squared distances of normal sequences.
+        Mean and standard deviation of the distances of normal sequences.
     """
 
     mean: Floats
     scale: Floats
     precision: Floats
-    centre: float
-    spread: float
+    centre: float = 0.0
+    spread: float = 1.0
 
-    def squares(self, block: Floats) -> Floats:
-        """Squared distance of each row from the normal ones."""
+    def distance(self, block: Floats) -> Floats:
+        """How far each row is from the normal ones: the logarithm of its squared distance."""
         z = (block - self.mean) / self.scale
         # Not by BLAS, whose last bit depends on where arrays lie: what is loaded scores the same.
-        return np.asarray((np.einsum("ij,kj->ik", z, self.precision) * z).sum(axis=1))
+        squares = (np.einsum("ij,kj->ik", z, self.precision) * z).sum(axis=1)
+        # Some normal sequences are ten times as far out as others: their logarithm is not.
+        return np.asarray(np.log1p(np.maximum(squares, 0.0)))
 
     def standard(self, block: Floats) -> Floats:
         """How far out each row is, in standard deviations of normal ones."""
-        # The cube root of a chi-square is nearly normal (Wilson and Hilferty).
-        return (np.cbrt(self.squares(block)) - self.centre) / self.spread
+        return (self.distance(block) - self.centre) / self.spread
+
+    def scaled(self, distances: Floats) -> Whitening:
+        """The same, with the centre and the spread of these distances of normal sequences."""
+        spread = max(float(distances.std()), LEAST_SPREAD)
+        return replace(self, centre=float(distances.mean()), spread=spread)
 
 
 def whiten(block: Floats) -> Whitening:
-    """The whitening of a block, learned from rows that are normal.
+    """The whitening of a block, learned from rows that are normal; distances are not yet scaled.
 
     Parameters
     ----------
@@ -74,24 +82,19 @@ def whiten(block: Floats) -> Whitening:
 
     Examples
     --------
-    >>> rows = np.random.default_rng(0).normal(size=(500, 3))
-    >>> bool(abs(whiten(rows).standard(rows).mean()) < 0.1)
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> learned = whiten(rows[:500])
+    >>> learned = learned.scaled(learned.distance(rows[500:]))
+    >>> bool(abs(learned.standard(rows).mean()) < 0.1)
     True
     """
     from sklearn.covariance import ledoit_wolf
 
     mean, scale = block.mean(axis=0), block.std(axis=0)
     scale = np.maximum(scale, max(LEAST_SCALE, LEAST_SHARE * float(np.median(scale))))
-    z = (block - mean) / scale
-    covariance, shrinkage = ledoit_wolf(z, assume_centered=True)
-    precision = np.ascontiguousarray(np.linalg.inv(covariance + RIDGE * np.eye(len(mean))))
-    first = Whitening(mean, scale, precision, 0.0, 1.0)
-    squares = first.squares(block)
-    # A row pulled centre and shape towards itself; without it, it would be this much farther out.
-    pull = np.minimum((1 - shrinkage) * squares / len(block), 0.9)
-    roots = np.cbrt(squares / (1 - pull) ** 2)
-    spread = max(float(roots.std()), LEAST_SPREAD)
-    return Whitening(mean, scale, precision, float(roots.mean()), spread)
+    covariance, _ = ledoit_wolf((block - mean) / scale, assume_centered=True)
+    precision = np.linalg.inv(covariance + RIDGE * np.eye(len(mean)))
+    return Whitening(mean, scale, np.ascontiguousarray(precision))
 
 
 def soft_maximum(columns: Floats) -> Floats:
