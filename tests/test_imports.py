@@ -178,6 +178,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "progress": (("params",), ()),
     "selection": (("checks", "sequences", "params", "durations"), ("spectral", "hsmm")),
+    "states": (EVERYTHING_ABOVE, ()),
     "hsmm": (EVERYTHING_ABOVE, ()),
     "detect": (("checks", "sequences", "residuals", "calibration", "explain"), ("store",)),
     "plot.base": ((), ()),

@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sojourn as sj
-from sojourn.parallel import total
+from sojourn.parallel import each
 from sojourn.reading import csvrows, textblocks
 from sojourn.reading.order import order
 from sojourn.sources import SkippedRowsWarning
@@ -935,7 +935,7 @@ def test_a_scan_adds_up_like_its_partitions(tmp_path):
     table, lists, _ = random_table(np.random.default_rng(1), 50, "int")
     pa.parquet.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=20)
     parts = sj.scan(tmp_path / "a.parquet", **COLUMNS, rows_per_partition=20)
-    counts = total(lambda seqs: np.bincount(seqs.codes, minlength=3), parts, n_jobs=2)
+    counts = sum(each(lambda seqs: np.bincount(seqs.codes, minlength=3), parts, n_jobs=2))
     assert counts.tolist() == np.unique([*chain(*lists)], return_counts=True)[1].tolist()
 
 
