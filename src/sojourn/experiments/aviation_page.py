@@ -36,7 +36,7 @@ Rows = Sequence[dict[str, Any]]
 # that table which is commented out of the source of the paper.
 PAPER_AUC = {"pooled": (0.9066, 0.8010, 0.7215, 0.9019), "em": (0.8884, 0.8873, 0.8959, 0.9015)}
 PAPER_HOURS = (6.8, 6.4, 6.4, 6.3)
-WORST = -0.02  # spectral less EM: below this the spectral model detects worse
+SIMILAR = 0.05  # AUCs further apart than this are not similar, whichever is the larger
 
 
 def reproduce_aviation(
@@ -138,13 +138,13 @@ def claims(rows: Rows, plan: Plan) -> list[Claim]:
         Claim(
             "At (8, 40) the AUC is 0.91 for the spectral method and 0.89 for EM.",
             f"At {largest}: {listed}.",
-            both["spectral"] - both["em"] >= WORST,
+            abs(both["spectral"] - both["em"]) <= SIMILAR,
         ),
         Claim(
             "Both have similar AUC across sizes. (A table that was left out of the paper has 0.80 "
             "and 0.72 for the spectral method at the middle sizes, where EM has 0.89 and 0.90.)",
             f"Our spectral less EM: {told}.",
-            min(differences.values()) >= WORST,
+            max(map(abs, differences.values())) <= SIMILAR,
         ),
         Claim(
             "Spectral took 6.3–6.8 hours, EM more than two days.",
