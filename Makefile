@@ -42,7 +42,7 @@ docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 	@echo docs/_build/html/index.html
 
 clean: ## remove what the other targets made, but for .venv
-	rm -rf build dist docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist docs/_build docs/gallery .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend comes first and is not isolated, so that its version is pinned too.

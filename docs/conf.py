@@ -7,10 +7,29 @@ author = "The sojourn developers"
 copyright = f"2026, {author}"
 version = release = sojourn.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["_build"]
 default_role = "py:obj"
 myst_enable_extensions = ["dollarmath"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib",),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,  # the same pages after each build
+    "min_reported_time": 600,
+}
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it in words

@@ -1,0 +1,78 @@
+"""
+Flights that are not like the others
+====================================
+
+Learn from the recorded approaches of airliners to Paris what an approach looks like. Then rank
+airliners that were kept aside together with aircraft on other errands (calibration of landing
+aids, firefighting, gliders, surveys), and ask why the strangest one is strange.
+
+You will see how to fit an :class:`sojourn.AnomalyDetector`, how to read its scores and p-values,
+and how to get its reasons in words.
+"""
+
+# %%
+# The data
+# --------
+# The recordings come with the package. A symbol a second says what the aircraft does: descend,
+# stay level or climb; turn left, go straight or turn right. Two thirds of the airliners are for
+# learning.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+import sojourn as sj
+
+data = sj.datasets.approaches()
+held_out = np.arange(len(data.normal)) % 3 == 0
+training, others = data.normal[~held_out], data.normal[held_out]
+flights = sj.Sequences.from_lists(
+    [*others, *data.unusual], [*others.ids, *data.unusual.ids], training.vocabulary
+)
+kinds = np.array(["normal"] * len(others) + data.kinds.tolist())
+abnormal = kinds != "normal"
+print(f"{len(training)} approaches to learn from, {len(flights)} to rank")
+
+# %%
+# Learn and rank
+# --------------
+# ``contamination`` is the share of normal flights that may be called unusual. No label is used:
+# the detector only sees normal flights.
+
+model = sj.HSMM(n_states=4, max_duration=20, tol=1e-3, max_iter=25, random_state=0)
+detector = sj.AnomalyDetector(model, contamination=0.05, cv=3).fit(training)
+scores = detector.score_samples(flights)
+
+auc = roc_auc_score(abnormal, -scores)
+alarms = detector.predict(flights) == -1
+print(f"AUC {auc:.2f}")
+print(f"called unusual: {alarms[abnormal].mean():.0%} of the missions")
+print(f"called unusual: {alarms[~abnormal].mean():.0%} of the airliners kept aside")
+
+# %%
+# On the left, a curve for each kind of mission; surveys are the hardest to find. On the right, the
+# scores and the line below which a flight is called unusual.
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+sj.plot.roc(scores, abnormal, kinds, ax=left)
+sj.plot.scores(scores, abnormal, detector.offset_, ax=right)
+plt.show()
+
+# %%
+# Why
+# ---
+# The flight with the lowest score, in words. Its p-value is the least that so few training flights
+# can give: one in their number and one.
+
+worst = int(np.argmin(scores))
+why = detector.explain(flights[[worst]])[0]
+print(why)
+
+# %%
+# The same flight from its first step to its last: what it does, the states that the model takes it
+# to be in, and how surprising each step is. Red lines mark the steps named above.
+
+fig, ax = plt.subplots(figsize=(10, 4.2), layout="constrained")
+sj.plot.timeline(detector, flights, worst, marks=why.steps, ax=ax)
+ax.set_xlabel(f"seconds ({flights.ids[worst]}, {kinds[worst]})")
+plt.show()

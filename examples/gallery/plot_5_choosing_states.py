@@ -1,0 +1,99 @@
+"""
+Choosing the number of states
+=============================
+
+More states always fit the training data better. What counts is how well sequences are predicted
+that were left out of the fit. :func:`sojourn.select` compares sizes by cross-validation.
+
+You will see how to read its table, and how to tell the size that is needed from the sizes that are
+merely allowed. The data are drawn from a known model, so the answer is known too.
+"""
+
+# %%
+# A washing machine
+# -----------------
+# What a meter at the socket sees once a minute: a level of power. The machine fills, heats, washes
+# and spins; after the wash it may rinse, which is filling and washing again.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sojourn as sj
+
+minutes = np.arange(1, 21)
+
+
+def about(mean, spread):
+    """A stay of about so many minutes."""
+    weight = np.exp(-0.5 * ((minutes - mean) / spread) ** 2)
+    return weight / weight.sum()
+
+
+machine = sj.Params(
+    start=[1.0, 0.0, 0.0, 0.0],
+    transition=[  # to:  fill heat wash spin
+        [0.0, 0.6, 0.4, 0.0],  # fill
+        [0.0, 0.0, 1.0, 0.0],  # heat
+        [0.5, 0.0, 0.0, 0.5],  # wash
+        [1.0, 0.0, 0.0, 0.0],  # spin: the next load
+    ],
+    duration=[about(3, 1), about(11, 2), about(14, 2), about(6, 1)],
+    emission=[  # pump, motor, heater, high
+        [0.8, 0.2, 0.0, 0.0],
+        [0.0, 0.3, 0.7, 0.0],
+        [0.1, 0.8, 0.1, 0.0],
+        [0.2, 0.2, 0.0, 0.6],
+    ],
+)
+loads = machine.sample(n=36, length=60, rng=0)
+print(loads)
+
+# %%
+# Compare
+# -------
+# Every pair of a number of states and a longest stay is fitted three times, each time on two
+# thirds of the sequences, and scored on the rest.
+
+found = sj.select(loads, n_states=range(2, 7), max_duration=[1, 20], cv=3, tol=1e-3)
+print(found)
+
+# %%
+# Read the curve
+# --------------
+# With stays of up to 20 minutes the curve climbs steeply to four states, which is the truth, and
+# does not rise from there on: further states are allowed, not needed. With ``max_duration=1``, a
+# hidden Markov model, it ends up well below, as such a model cannot say how long a phase lasts.
+
+fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+looks = {1: ("#d9822b", "s--", "stays of 1 step (HMM)"), 20: ("#4a7de0", "o-", "up to 20 steps")}
+for longest, (color, style, label) in looks.items():
+    sizes = [size for size in found.sizes if size.max_duration == longest]
+    ax.errorbar(
+        [size.n_states for size in sizes],
+        [size.score for size in sizes],
+        [size.error for size in sizes],
+        fmt=style,
+        color=color,
+        capsize=3,
+        label=label,
+    )
+ax.axvline(machine.n_states, color="#8b95a5", linewidth=1, linestyle=(0, (4, 3)))
+ax.annotate(
+    "truth", (machine.n_states, 0), (4, 4), ("data", "axes fraction"), "offset points", size=9
+)
+ax.set_xticks(range(2, 7))
+ax.set_xlabel("states")
+ax.set_ylabel("held-out nats a symbol (± std. error)")
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False, loc="upper left")
+plt.show()
+
+# %%
+# A rule that works
+# -----------------
+# Take the smallest number of states whose score is within one standard error of the best. Fewer
+# states are quicker, need less data, and are easier to understand.
+
+best = found.best
+enough = min(size.n_states for size in found.sizes if size.score >= best.score - best.error)
+print(f"best score at {best.n_states} states; {enough} are enough")

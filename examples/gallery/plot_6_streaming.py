@@ -1,0 +1,105 @@
+"""
+Surprise as it comes
+====================
+
+A stream gives the surprise of each symbol the moment it arrives, from all symbols before it. It
+keeps a state of a few numbers, so its cost does not grow with the past.
+
+You will see how to turn surprise into an alarm with a known rate of false ones. The flights are
+simulated (:func:`sojourn.datasets.simulate_approaches`): commands of pilots on the way down.
+"""
+
+# %%
+# Learn
+# -----
+# The spectral model learns from 300 flights in one pass.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import sojourn as sj
+
+training = sj.datasets.simulate_approaches(300, rng=0)
+model = sj.SpectralHSMM(n_states=8, max_duration=40).fit(training)
+print(training)
+
+# %%
+# A running alarm
+# ---------------
+# One surprising step means little. The alarm looks at a sum that grows while steps are more
+# surprising than usual and falls back to zero while they are not. ``stream.update`` takes one
+# symbol.
+
+normal = sj.datasets.simulate_approaches(300, rng=1)
+steps = np.concatenate(model.surprise(normal))
+usual, slack = steps.mean(), 0.15 * steps.std()
+
+
+def watch(flight):
+    """The running sum after each symbol of a flight."""
+    stream, total, totals = model.stream(), 0.0, []
+    for symbol in flight:
+        total = max(0.0, total + stream.update(symbol) - usual - slack)
+        totals.append(total)
+    return np.array(totals)
+
+
+# %%
+# How high may the sum get on a normal flight? The line is set so that about one normal flight in
+# twenty crosses it anywhere, and is tried on other flights.
+
+line = np.quantile([watch(flight).max() for flight in normal], 0.95)
+
+
+def crossed(flights):
+    """The share of flights with an alarm."""
+    return np.mean([watch(flight).max() > line for flight in flights])
+
+
+unusual, phases = sj.datasets.simulate_approaches(
+    50, rng=2, anomaly="aborted_descent", return_phases=True
+)
+false_alarms = crossed(sj.datasets.simulate_approaches(200, rng=3))
+alarms = crossed(unusual)
+print(f"alarm on {alarms:.0%} of flights that abort the descent")
+print(f"alarm on {false_alarms:.0%} of other normal flights")
+
+# %%
+# One flight
+# ----------
+# The descent is aborted and the aircraft holds (shaded). Single steps are as surprising before as
+# during the hold; their sum is not. The alarm comes while the flight is still holding.
+
+flight, phase = unusual[0], np.array(phases[0])
+surprise, totals = model.surprise([flight])[0], watch(flight)
+holding = np.flatnonzero(phase == "holding")
+alarm = int(np.argmax(totals > line))
+print(f"hold from second {holding[0]} to {holding[-1]}, alarm at second {alarm}")
+
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(10, 4.8), sharex=True, layout="constrained")
+top.plot(surprise, color="#8b95a5", linewidth=0.7)
+top.set_ylabel("surprise (nats)")
+bottom.plot(totals, color="#4a7de0")
+bottom.axhline(line, color="#8b95a5", linewidth=1, linestyle=(0, (4, 3)))
+bottom.annotate("line of alarm", (0, line), (4, 4), textcoords="offset points", size=9)
+bottom.plot(alarm, totals[alarm], "o", color="#dc4446")
+bottom.set_ylabel("running sum")
+bottom.set_xlabel("seconds")
+for ax in (top, bottom):
+    ax.axvspan(holding[0], holding[-1] + 1, color="#d9822b", alpha=0.15, linewidth=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlim(0, len(flight))
+    ax.set_ylim(bottom=0)
+plt.show()
+
+# %%
+# Stop and go on
+# --------------
+# A snapshot of the stream is a small dictionary that JSON can hold. Another process can go on from
+# it and gets the same numbers, to the bit.
+
+stream = model.stream()
+stream.update_many(flight[:500])
+later = model.stream().restore(stream.snapshot())
+same = later.update_many(flight[500:]).tolist() == surprise[500:].tolist()
+print(f"the same surprise after a restart: {same}")

@@ -1,0 +1,105 @@
+"""The examples of the gallery: each runs as it stands, makes its figures and keeps its word."""
+
+import os
+import runpy
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+GALLERY = Path(__file__).parents[1] / "examples" / "gallery"
+RECORDED = Path(os.environ.get("SOJOURN_DATA", "")) / "finch4.csv"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run an example; its variables, and how many figures it showed."""
+
+    def call(name):
+        figures = []
+
+        def show():
+            for number in plt.get_fignums():
+                figure = plt.figure(number)
+                figure.canvas.draw()
+                figures.append(figure)
+            plt.close("all")
+
+        monkeypatch.setattr(plt, "show", show)
+        left = runpy.run_path(str(GALLERY / f"{name}.py"))
+        assert not plt.get_fignums(), "a figure was made and not shown"
+        for figure in figures:
+            for ax in figure.axes:
+                assert ax.get_xlabel() or ax.get_ylabel() or ax.get_label() == "<colorbar>"
+        return left, len(figures)
+
+    yield call
+    plt.close("all")
+
+
+def test_every_example_has_a_test():
+    tested = {name[5:] for name in globals() if name.startswith("test_plot_")}
+    assert tested == {path.stem for path in GALLERY.glob("plot_*.py")}
+
+
+def test_plot_1_flights(run):
+    left, figures = run("plot_1_flights")
+    assert figures == 2
+    assert left["auc"] > 0.95
+    alarms, abnormal = left["alarms"], left["abnormal"]
+    assert alarms[abnormal].mean() > 0.8
+    assert alarms[~abnormal].mean() < 0.15  # 5 % of 28 flights are meant; 4 or fewer pass
+    assert left["why"].pvalue == pytest.approx(1 / (len(left["training"]) + 1))
+
+
+@pytest.mark.parametrize("source", ["simulated", "recorded"])
+def test_plot_2_bird_song(run, source, monkeypatch, capsys):
+    if source == "simulated":
+        monkeypatch.delenv("SOJOURN_DATA", raising=False)
+    elif not RECORDED.is_file():
+        pytest.skip("SOJOURN_DATA names no folder with finch4.csv")
+    left, figures = run("plot_2_bird_song")
+    assert figures == 1
+    assert f"{source} songs" in capsys.readouterr().out
+    assert left["perplexity"]["free"] < left["perplexity"]["geometric"] - 0.02
+    assert left["distance"]["free"] < 0.5 * left["distance"]["geometric"]
+
+
+def test_plot_3_machine_log(run):
+    left, figures = run("plot_3_machine_log")
+    assert figures == 2
+    plain, likelihood, residuals = (
+        {fault: left["auc"][way, fault] for fault in left["FAULTS"]} for way in left["WAYS"]
+    )
+    assert min(residuals.values()) > 0.95
+    for fault in ("long press", "short cooling", "arm retries"):
+        assert plain[fault] < 0.7
+        assert plain[fault] + 0.1 < likelihood[fault] < residuals[fault]
+    assert min(plain["heater flicker"], likelihood["heater flicker"]) > 0.95
+    assert any(reason.kind == "stay" for reason in left["why"].reasons)
+
+
+def test_plot_4_smart_home(run):
+    left, figures = run("plot_4_smart_home")
+    assert figures == 2
+    assert left["agreement"] > 0.9
+    assert left["error"] < 1.0  # hours, of a night of more than seven
+    assert left["expected"][5] > left["expected"][-5] + 4
+
+
+def test_plot_5_choosing_states(run):
+    left, figures = run("plot_5_choosing_states")
+    assert figures == 1
+    assert left["enough"] == left["best"].n_states == left["machine"].n_states
+    score = {(size.n_states, size.max_duration): size.score for size in left["found"].sizes}
+    assert all(score[n, 20] > score[n, 1] + 0.03 for n in range(3, 7))
+    assert score[4, 20] - score[3, 20] > 0.04  # several standard errors
+
+
+def test_plot_6_streaming(run):
+    left, figures = run("plot_6_streaming")
+    assert figures == 1
+    assert left["alarms"] > 0.9
+    assert left["false_alarms"] < 0.12  # 5 % of 200 are meant, give or take twice the error
+    assert left["holding"][0] < left["alarm"] < left["holding"][-1]
+    assert left["same"]
