@@ -22,6 +22,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "within_subsection_order": "FileNameSortKey",
+    "image_srcset": ["2x"],
     "reset_modules": ("matplotlib",),
     "abort_on_example_error": True,
     "download_all_examples": False,

@@ -53,7 +53,7 @@ print(f"called unusual: {alarms[~abnormal].mean():.0%} of the airliners kept asi
 # On the left, a curve for each kind of mission; surveys are the hardest to find. On the right, the
 # scores and the line below which a flight is called unusual.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 sj.plot.roc(scores, abnormal, kinds, ax=left)
 sj.plot.scores(scores, abnormal, detector.offset_, ax=right)
 plt.show()
@@ -72,7 +72,7 @@ print(why)
 # The same flight from its first step to its last: what it does, the states that the model takes it
 # to be in, and how surprising each step is. Red lines mark the steps named above.
 
-fig, ax = plt.subplots(figsize=(10, 4.2), layout="constrained")
+fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 sj.plot.timeline(detector, flights, worst, marks=why.steps, ax=ax)
 ax.set_xlabel(f"seconds ({flights.ids[worst]}, {kinds[worst]})")
 plt.show()

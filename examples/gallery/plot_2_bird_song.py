@@ -92,7 +92,7 @@ def repeats_of(sequences, syllable, most=16):
 drawn = {law: model.sample(300, length=60, random_state=1) for law, model in models.items()}
 symbols = songs.vocabulary.tolist()
 long_bouts = sorted(symbols, key=lambda s: repeats_of(test, s)[0])[:2]
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
 x = np.arange(1, 17)
 for ax, syllable in zip(axes, sorted(long_bouts), strict=True):
     ax.bar(x, repeats_of(test, syllable), color="0.8", label="songs kept aside")
@@ -100,7 +100,7 @@ for ax, syllable in zip(axes, sorted(long_bouts), strict=True):
     ax.plot(
         x, repeats_of(drawn["geometric"], syllable), "s--", color="#d9822b", label="geometric law"
     )
-    ax.set(xlabel="repeats in a bout", title=f"syllable {syllable}")
+    ax.set(xticks=range(2, 17, 2), xlabel="repeats in a bout", title=f"syllable {syllable}")
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_ylabel("share of bouts")
 axes[1].legend(frameon=False)

@@ -71,9 +71,9 @@ print(f"{len(training)} batches to learn from, {sum(map(len, training))} message
 # detector only calibrates it on others (``refit=False``).
 
 WAYS = {  # name: longest stay, what the detector scores
-    "likelihood, no durations": (1, "loglik"),
-    "likelihood, durations": (30, "loglik"),
-    "residuals, durations": (30, "residual"),
+    "likelihood, HMM": (1, "loglik"),
+    "likelihood, HSMM": (30, "loglik"),
+    "residuals, HSMM": (30, "residual"),
 }
 models = {
     longest: sj.HSMM(4, longest, tol=1e-5, max_iter=60, random_state=0).fit(training)
@@ -87,9 +87,9 @@ for way, (longest, method) in WAYS.items():
         some = (kinds == "normal") | (kinds == fault)
         auc[way, fault] = roc_auc_score(kinds[some] == fault, -scores[some])
 
-print(f"{'AUC':26}" + "".join(f"{fault:>16}" for fault in FAULTS))
-for way in WAYS:
-    print(f"{way:26}" + "".join(f"{auc[way, fault]:16.2f}" for fault in FAULTS))
+print(f"{'AUC':15}" + "".join(f"{way:>18}" for way in WAYS))
+for fault in FAULTS:
+    print(f"{fault:15}" + "".join(f"{auc[way, fault]:18.2f}" for way in WAYS))
 
 # %%
 # A flicker of the heater writes messages out of place, and every way finds it. The other three
@@ -97,7 +97,7 @@ for way in WAYS:
 # Durations help it. Residuals, the detector's default, compare how often and for how long things
 # happen with what the model expects, and find nearly all.
 
-fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 y = np.arange(len(FAULTS))
 looks = (("#d9822b", "s"), ("#4a7de0", "o"), ("#2a9d8f", "D"))
 for way, (color, marker) in zip(WAYS, looks, strict=True):
@@ -114,14 +114,17 @@ plt.show()
 # %%
 # Where
 # -----
-# A batch in which the press stays closed, in words and as a picture. The shaded seconds are those
-# of the fault.
+# A batch in which the press stays closed. The first reason is the fault.
 
 _, log, (start, stop) = next(f for f in faulty if f[0] == "long press")
 why = detector.explain([log], most=3)[0]
 print(why)
 
-fig, ax = plt.subplots(figsize=(10, 3.8), layout="constrained")
+# %%
+# The same batch second by second: messages, the states that the model takes it to be in, and how
+# surprising each message is. The shaded seconds are those of the fault.
+
+fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 sj.plot.timeline(detector, [log], ax=ax)
 ax.axvspan(start, stop, color="#dc4446", alpha=0.15, linewidth=0)
 ax.set_xlabel("seconds")

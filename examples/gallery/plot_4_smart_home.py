@@ -37,7 +37,7 @@ SEEN = np.array(
     ]
 )
 STEPS = 144  # of ten minutes
-COLORS = ("#3a9cc0", "#4a7de0", "#8b95a5", "#d9822b", "#2a9d8f", "#c8558c")
+COLORS = ("#56b4e9", "#0072b2", "#b5bac2", "#e69f00", "#009e73", "#cc79a7")
 
 
 def day(rng):
@@ -82,7 +82,7 @@ for state, hours in enumerate(model.expected_durations_ / 6):
 # Forty days, one a row. Nights and outings stand out, and so do the days at the desk.
 
 names = [model.vocabulary_[k] for k in model.params_.emission.argmax(axis=1)]
-fig, ax = plt.subplots(figsize=(9, 4.6), layout="constrained")
+fig, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
 colors = ListedColormap(COLORS)
 mesh = ax.pcolormesh(np.array(found[:40]), cmap=colors, vmin=-0.5, vmax=len(names) - 0.5)
 bar = fig.colorbar(mesh, ticks=range(len(names)), pad=0.02)
@@ -114,7 +114,7 @@ really = (sleeping[-1] - sleeping) / 6
 error = np.abs(expected - really).mean()
 print(f"{error:.1f} hours off on average")
 
-fig, ax = plt.subplots(figsize=(9, 3.8), layout="constrained")
+fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 low, high = np.transpose(middle)
 ax.fill_between(asleep, low, high, color=COLORS[1], alpha=0.15, linewidth=0, label="80 % chance")
 ax.plot(asleep, expected, color=COLORS[1], label="expected")

@@ -54,7 +54,7 @@ print(loads)
 # Every pair of a number of states and a longest stay is fitted three times, each time on two
 # thirds of the sequences, and scored on the rest.
 
-found = sj.select(loads, n_states=range(2, 7), max_duration=[1, 20], cv=3, tol=1e-3)
+found = sj.select(loads, n_states=[2, 3, 4, 6], max_duration=[1, 20], cv=3, tol=1e-3)
 print(found)
 
 # %%
@@ -64,7 +64,7 @@ print(found)
 # does not rise from there on: further states are allowed, not needed. With ``max_duration=1``, a
 # hidden Markov model, it ends up well below, as such a model cannot say how long a phase lasts.
 
-fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 looks = {1: ("#d9822b", "s--", "stays of 1 step (HMM)"), 20: ("#4a7de0", "o-", "up to 20 steps")}
 for longest, (color, style, label) in looks.items():
     sizes = [size for size in found.sizes if size.max_duration == longest]
@@ -81,7 +81,7 @@ ax.axvline(machine.n_states, color="#8b95a5", linewidth=1, linestyle=(0, (4, 3))
 ax.annotate(
     "truth", (machine.n_states, 0), (4, 4), ("data", "axes fraction"), "offset points", size=9
 )
-ax.set_xticks(range(2, 7))
+ax.set_xticks([2, 3, 4, 5, 6])
 ax.set_xlabel("states")
 ax.set_ylabel("held-out nats a symbol (± std. error)")
 ax.spines[["top", "right"]].set_visible(False)

@@ -67,8 +67,9 @@ print(f"alarm on {false_alarms:.0%} of other normal flights")
 # %%
 # One flight
 # ----------
-# The descent is aborted and the aircraft holds (shaded). Single steps are as surprising before as
-# during the hold; their sum is not. The alarm comes while the flight is still holding.
+# The descent is aborted and the aircraft holds (shaded). Surprising steps come throughout the
+# flight; in the hold there are more of them, and the sum shows it. The alarm comes while the
+# flight is still holding.
 
 flight, phase = unusual[0], np.array(phases[0])
 surprise, totals = model.surprise([flight])[0], watch(flight)
@@ -76,7 +77,7 @@ holding = np.flatnonzero(phase == "holding")
 alarm = int(np.argmax(totals > line))
 print(f"hold from second {holding[0]} to {holding[-1]}, alarm at second {alarm}")
 
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(10, 4.8), sharex=True, layout="constrained")
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
 top.plot(surprise, color="#8b95a5", linewidth=0.7)
 top.set_ylabel("surprise (nats)")
 bottom.plot(totals, color="#4a7de0")
