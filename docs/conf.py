@@ -28,7 +28,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "write_computation_times": False,  # the same pages after each build
+    "write_computation_times": False,
     "min_reported_time": 600,
 }
 

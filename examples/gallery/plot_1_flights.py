@@ -61,8 +61,8 @@ plt.show()
 # %%
 # Why
 # ---
-# The flight with the lowest score, in words. Its p-value is the least that so few training flights
-# can give: one in their number and one.
+# The flight with the lowest score, in words. No p-value can be lower than one in 55, as there are
+# 54 flights to compare with.
 
 worst = int(np.argmin(scores))
 why = detector.explain(flights[[worst]])[0]

@@ -5,8 +5,8 @@ Surprise as it comes
 A stream gives the surprise of each symbol the moment it arrives, from all symbols before it. It
 keeps a state of a few numbers, so its cost does not grow with the past.
 
-You will see how to turn surprise into an alarm with a known rate of false ones. The flights are
-simulated (:func:`sojourn.datasets.simulate_approaches`): commands of pilots on the way down.
+You will see how to turn surprise into an alarm that is seldom false. The flights are simulated
+(:func:`sojourn.datasets.simulate_approaches`): commands of pilots on the way down.
 """
 
 # %%
