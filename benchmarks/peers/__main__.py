@@ -15,7 +15,7 @@ from benchmarks.peers.environments import PEERS, Environment, install, ours
 from benchmarks.peers.figure import draw
 from benchmarks.peers.harness import Record, in_turns
 from benchmarks.peers.page import machine, page, put_between, summary
-from benchmarks.peers.tables import OURS, as_csv, checks, rows
+from benchmarks.peers.tables import FITS, OURS, as_csv, checks, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,11 +34,9 @@ class Run:
     failures: dict[str, str]
 
 
-def measure(sizes: dict[str, Size], only: list[str], scratch: Path) -> Run:
-    """Install and run everybody."""
-    packages: dict[str, tuple[Environment, tuple[str, ...]]] = {
-        OURS: (ours(), ("hsmm", "spectral"))
-    }
+def measure(sizes: dict[str, Size], only: list[str], scratch: Path, last: Path) -> Run:
+    """Install and run everybody, and keep what is known after each size."""
+    packages: dict[str, tuple[Environment, tuple[str, ...]]] = {OURS: (ours(), FITS)}
     failures: dict[str, str] = {}
     for peer in PEERS:
         if only and peer.name not in only:
@@ -66,7 +64,9 @@ def measure(sizes: dict[str, Size], only: list[str], scratch: Path) -> Run:
             reason = next(r.result["error"] for r in found if r.package == package)
             failures[package] = f"installed, but does not start: {reason}"
             del packages[package]
-    return Run(date.today().isoformat(), machine(), records, versions, failures)
+        run = Run(date.today().isoformat(), machine(), records, versions, failures)
+        last.write_text(json.dumps(asdict(run)))
+    return run
 
 
 def main() -> None:
@@ -84,14 +84,14 @@ def main() -> None:
     sizes = {name: size for name, size in known.items() if not asked.sizes or name in asked.sizes}
     scratch = tempfile.TemporaryDirectory()
     out = asked.out or (Path(scratch.name) if asked.quick else ROOT / "docs")
-    last = HOME / "last.json"
+    HOME.mkdir(exist_ok=True)
+    last = HOME / ("last-quick.json" if asked.quick else "last.json")
     began = time.perf_counter()
     if asked.again:
         run = Run(**json.loads(last.read_text()))
         run.records = [Record(**record) for record in run.records]  # type: ignore[arg-type]
     else:
-        run = measure(sizes, asked.only, Path(scratch.name))
-        last.write_text(json.dumps(asdict(run)))
+        run = measure(sizes, asked.only, Path(scratch.name), last)
     records, versions, failures = run.records, run.versions, run.failures
 
     tables = {name: rows(records, name) for name in sizes}

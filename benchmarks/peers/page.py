@@ -22,8 +22,9 @@ as the HMM with a state for each pair of a state and the steps that remain in it
 started with the zeros that make it an HSMM. The data are drawn from random HSMMs. What a peer
 reaches on the held-out sequences is the best on its way, as if one had known when to stop; ours is
 where the fit ended. The *target* is the best that any peer reached; the time to it counts in the
-runs that never get there. `hsmm` and `spectral` are `HSMM` and `SpectralHSMM` as they come; times
-an iteration are of plain EM. Ratios are medians over the rounds, with the least and the greatest.
+runs that never get there. `hsmm` and `spectral` are `HSMM` and `SpectralHSMM` as they come,
+`moments` is `HSMM(init="moments")`; times an iteration are of plain EM. Ratios are medians over
+the rounds, with the least and the greatest.
 """
 
 

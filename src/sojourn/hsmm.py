@@ -35,9 +35,10 @@ class HSMM(StateModel):
         Number of hidden states; "auto" compares some by cross-validation, see `select`.
     max_duration : int or "auto"
         Longest stay in a state.
-    init : {"spectral", "random"} or Params
-        Where EM starts: emissions recovered from moments, random tables, or a given model, whose
-        zeros stay zero.
+    init : {"spectral", "moments", "random"} or Params
+        Where EM starts: at the winner of a race between emissions recovered from moments and random
+        tables; at the likeliest of them without a race, which is quicker and a little less sure; at
+        the winner among random tables; or at a given model, whose zeros stay zero.
     max_iter : int
         Most passes over the whole data.
     tol : float
@@ -243,7 +244,7 @@ class HSMM(StateModel):
 
     def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
         if not isinstance(self.init, Params):
-            one_of("init", self.init, ("spectral", "random"))
+            one_of("init", self.init, ("spectral", "moments", "random"))
             return self.init
         given = (self.init.n_states, self.init.max_duration, self.init.n_symbols)
         if given != (n_x, n_d, n_o):

@@ -131,8 +131,9 @@ def fit_params(
     sequences : Sequences or Parts
     n_states, max_duration, n_symbols : int
         The size of the model.
-    init : {"spectral", "random"} or Params
-        Starts recovered from moments beside random ones, random ones alone, or one that is given.
+    init : {"spectral", "moments", "random"} or Params
+        A race of starts recovered from moments and random ones, the likeliest of them at once
+        without a race, a race of random ones alone, or one that is given.
     rng : int, Generator or None
         Of the starts and the samples.
     max_iter, tol, pseudocount, durations, left_censored, labels, n_jobs, callback
@@ -172,21 +173,23 @@ def fit_params(
         parts = parts.sized(sizes if parts.known else _look(parts, ()).sizes)
         saved = Saved(_sizes(parts), models=(init,) if isinstance(init, Params) else ())
     else:
-        look = _look(parts, _shapes(n_symbols) if init == "spectral" else ())
+        look = _look(parts, () if init == "random" else _shapes(n_symbols))
         parts = parts.sized(look.sizes)
-        saved = Saved(_sizes(parts), models=tuple(_starts(look, size, loops, generator)))
+        starts = tuple(_starts(look, size, loops, generator))
+        if init == "moments":
+            sample = _samples(parts, size, salt).drawn[0]
+            starts = (max(starts, key=lambda s: float(s.log_prob(sample, n_jobs).sum())),)
+        saved = Saved(_sizes(parts), models=starts)
 
     def noted(progress: Saved) -> Saved:
         if save is not None:
             save(progress)
         return progress
 
-    if not given:
+    if not given and init != "moments":
         climb = _Climb(tol, pseudocount, durations, left_censored)
-        n_free = n_states * (n_states + max_duration + n_symbols)
-        sizes = sample_sizes(parts.n_total, SYMBOLS_PER_PARAMETER * n_free)
-        n_stages = len(ROUNDS) + max(len(sizes) - 1, 0)
-        samples = _Samples(parts, sizes, STAYS_PER_PIECE * max_duration, salt)
+        samples = _samples(parts, size, salt)
+        n_stages = len(ROUNDS) + max(len(samples.sizes) - 1, 0)
         while saved.stage < n_stages:
             saved = noted(_next_stage(saved, samples, climb, n_jobs, noted))
     progress = saved
@@ -293,6 +296,13 @@ class _Samples:
         if len(drawn) < 2 and (not drawn or self.parts.n_total <= 1.5 * LARGEST):
             drawn.append(gathered(self.parts))
         return drawn
+
+
+def _samples(parts: Parts, size: tuple[int, int, int], salt: int) -> _Samples:
+    """The growing samples for a model of this size, the smallest first."""
+    n_x, n_d, n_o = size
+    sizes = sample_sizes(parts.n_total, SYMBOLS_PER_PARAMETER * n_x * (n_x + n_d + n_o))
+    return _Samples(parts, sizes, STAYS_PER_PIECE * n_d, salt)
 
 
 def _next_stage(

@@ -84,6 +84,7 @@ def climb(_, data, job):
         n_x,
         n_d,
         n_o,
+        init="moments" if job["model"] == "moments" else "spectral",
         rng=job["seed"],
         max_iter=defaults.max_iter,
         tol=defaults.tol,

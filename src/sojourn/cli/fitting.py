@@ -32,7 +32,9 @@ NUMBER: dict[str, Any] = {"type": number_or_auto, "metavar": "N|auto"}
 @click.option("--method", type=click.Choice(["hsmm", "spectral"]), default="hsmm")
 @click.option("--states", "n_states", **NUMBER, default="auto", help="How many. [auto]")
 @click.option("--max-duration", **NUMBER, default="auto", help="Longest stay. [auto]")
-@click.option("--init", type=click.Choice(["spectral", "random"]), help="Where EM starts.")
+@click.option(
+    "--init", type=click.Choice(["spectral", "moments", "random"]), help="Where EM starts."
+)
 @click.option("--max-iter", type=int, help="Most passes of EM.")
 @click.option("--tol", type=float, help="Least gain of a pass, in nats a symbol.")
 @click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
