@@ -12,6 +12,9 @@ from benchmarks.peers.tables import OURS, climbs, methods, target_of
 COLOURS = ("#b23a2e", "#1f6f8b", "#7a9a3a", "#c08a1e", "#6b4f9a", "#8a8a8a")
 
 
+RACED = "#5a1710"  # our fit with a race of starts, beside the one without
+
+
 def draw(records: list[Record], sizes: Sequence[str], path: Path) -> None:
     """A panel a size: the way of every run, ours in red; the dashed line is the best peer's."""
     import matplotlib
@@ -38,7 +41,7 @@ def draw(records: list[Record], sizes: Sequence[str], path: Path) -> None:
                 axis.plot(
                     run.cpu,
                     run.score,
-                    color=colour[package],
+                    color=RACED if (package, model) == (OURS, "hsmm") else colour[package],
                     linestyle=":" if model == "plain" else "-",
                     linewidth=1.8 if package == OURS else 1.0,
                     marker="o" if model == "spectral" else None,
@@ -58,13 +61,13 @@ def draw(records: list[Record], sizes: Sequence[str], path: Path) -> None:
         axis.tick_params(labelsize=8)
     axes[0][0].set_ylabel("held-out nats a symbol")
     handles = [
-        Line2D([], [], color=colour[p], linewidth=1.8 if p == OURS else 1.0, label=p)
-        for p in packages
-        if p in drawn
+        Line2D([], [], color=RACED, linewidth=1.8, label="HSMM"),
+        Line2D([], [], color=colour[OURS], linewidth=1.8, label='HSMM, init="moments"'),
     ]
+    handles += [Line2D([], [], color=colour[p], label=p) for p in packages if p in drawn - {OURS}]
     handles += [
         Line2D([], [], color="0.3", linestyle=":", label="plain HMM"),
-        Line2D([], [], color="0.3", linestyle="-", label="HSMM, or expanded HMM"),
+        Line2D([], [], color="0.3", linestyle="-", label="expanded HMM"),
         Line2D([], [], color=COLOURS[0], marker="o", linestyle="", label="SpectralHSMM"),
         Line2D([], [], color="0.4", linestyle="--", label="best peer"),
     ]

@@ -28,6 +28,12 @@ the rounds, with the least and the greatest.
 """
 
 
+SHAPES = {
+    "S": "The shape of the paper's first synthetic experiment. ",
+    "A": "The shape of the paper's second synthetic experiment, as B. ",
+}
+
+
 def machine() -> str:
     """The kind of machine, not which one.
 
@@ -70,10 +76,14 @@ def page(
     for name, table in tables.items():
         size = sizes[name]
         parts.append(f"\n## Size {name}: {size}\n")
+        parts.append(
+            f"{SHAPES.get(name, '')}Peers climb from {size.starts} starts, until they settle or "
+            f"for {size.budget:.0f} s each.\n"
+        )
         if size.few < size.n:
             parts.append(
-                f"Expanded HMMs are given {size.few} of the {size.n} sequences: one iteration over "
-                f"all of them would take a minute.\n"
+                f"Expanded HMMs are given {size.few} of the {size.n} sequences and one start: one "
+                f"iteration over all the sequences takes some of them more than a minute.\n"
             )
         parts.append(as_markdown(table))
     return "\n".join(parts) + "\n"

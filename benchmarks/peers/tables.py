@@ -68,8 +68,10 @@ def short(value: float) -> str:
 
 
 def methods(records: Iterable[Record]) -> list[Method]:
-    """Packages and models in the order in which they were run."""
-    return list(dict.fromkeys((r.package, r.model) for r in records))
+    """Packages in the order in which they were run, and the models of each."""
+    found = list(dict.fromkeys((r.package, r.model) for r in records))
+    order = list(dict.fromkeys(package for package, _ in found))
+    return sorted(found, key=lambda method: order.index(method[0]))
 
 
 def times(records: Iterable[Record], size: str, method: Method, task: str) -> dict[int, float]:
@@ -257,7 +259,7 @@ def _likelihood(records: list[Record], size: str, peers: list[Method]) -> list[C
     if not standing or not theirs:
         return []
     out = []
-    model = max(standing, key=lambda m: standing[m].reached)
+    model = "hsmm" if "hsmm" in standing else next(iter(standing))
     gains = {m: better_by(standing[model], run) for m, run in theirs.items()}
     nearest = min(gains, key=lambda m: gains[m][0])
     gain, error = gains[nearest]
@@ -268,10 +270,10 @@ def _likelihood(records: list[Record], size: str, peers: list[Method]) -> list[C
             f"{model}: {gain:+.5f} ± {error:.5f} nats a symbol to {' '.join(nearest)}",
         )
     )
-    method, target = target_of(records, size)
+    _, target = target_of(records, size)
     mine = {m: time_to(runs, target) for m, runs in ours.items()}
     quickest = min(mine, key=lambda m: mine[m])
-    peer = min(time_to(climbs(records, size, m), target) for m in theirs)
+    peer, method = min((time_to(climbs(records, size, m), target), m) for m in theirs)
     share = mine[quickest] / peer
     said = "at most a tenth of the best peer's" if size in "BC" else "reported"
     out.append(
@@ -279,7 +281,7 @@ def _likelihood(records: list[Record], size: str, peers: list[Method]) -> list[C
             f"{size}: time to the best peer's held-out likelihood is {said}",
             size not in "BC" or share <= 0.1,
             f"{quickest}: {short(mine[quickest])} s of {short(peer)} s "
-            f"({' '.join(method or ())}), {short(share)}",
+            f"({' '.join(method)}): {short(share)}",
         )
     )
     return out
