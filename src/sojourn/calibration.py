@@ -1,9 +1,12 @@
 """From scores to p-values: where a score stands among those of sequences held out of the fit.
 
 Sequence i of the training set is scored by a model that was fitted without its fold. A new sequence
-is scored by the models of all folds and compared with i by the one that scored i, so that the two
-are alike but for being normal (cross-conformal prediction, Vovk 2015). With n training
-sequences, of which c score no higher than the new one, its p-value is (c + 1) / (n + 1).
+is scored by one of the same models, so that its score, if it is normal, is distributed as theirs.
+With n training sequences, of which c score no higher than the new one, its p-value is
+(c + 1) / (n + 1).
+
+One model and not all of them: the ranks that several models give, averaged, are less extreme than
+those that one gives, and p-values would be too large where few sequences leave the models unlike.
 """
 
 from __future__ import annotations
@@ -26,33 +29,27 @@ class Calibration:
     ----------
     scores : array (n,)
         Higher is more normal; -inf for what a model cannot produce.
-    folds : int array (n,)
-        Which model gave the score.
 
     Examples
     --------
-    >>> cal = Calibration(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 0]))
-    >>> cal.pvalues(np.array([[0.5, 2.5, 9.0]]))
+    >>> cal = Calibration(np.array([1.0, 2.0, 3.0]))
+    >>> cal.pvalues(np.array([0.5, 2.5, 9.0]))
     array([0.25, 0.75, 1.  ])
-    >>> cal.margin(np.array([[0.5, 2.5, 9.0]]), 0.5)
+    >>> cal.margin(np.array([0.5, 2.5, 9.0]), 0.5)
     array([-1.5,  0.5,  7. ])
     """
 
     scores: Floats
-    folds: NDArray[np.int64]
 
     def pvalues(self, new: Floats) -> Floats:
         """Share of normal sequences that score as low or lower, (m,).
 
         Parameters
         ----------
-        new : array (n_folds, m)
-            Scores of new sequences by the model of each fold.
+        new : array (m,)
+            Scores of new sequences.
         """
-        below = np.zeros(new.shape[1], dtype=np.int64)
-        for fold, row in enumerate(new):
-            held = np.sort(self.scores[self.folds == fold])
-            below += np.searchsorted(held, row, side="right")
+        below = np.searchsorted(np.sort(self.scores), new, side="right")
         return np.asarray((below + 1.0) / (len(self.scores) + 1.0), dtype=np.float64)
 
     def rank(self, rate: float) -> int:
@@ -75,13 +72,7 @@ class Calibration:
         return float(np.sort(self.scores)[self.rank(rate) - 1])
 
     def margin(self, new: Floats, rate: float) -> Floats:
-        """How far above the threshold new sequences score: negative where the p-value is <= `rate`.
-
-        Of the differences between the new score and the normal ones it is the `rank`-th largest.
-        """
-        at = self.rank(rate)
-        gaps = np.empty((len(self.scores), new.shape[1]))
+        """How far above the threshold scores are: negative where the p-value is <= `rate`."""
         with np.errstate(invalid="ignore"):
-            np.subtract(new[self.folds], self.scores[:, None], out=gaps)
-        gaps[np.isnan(gaps)] = 0.0  # both impossible: alike
-        return np.asarray(np.partition(gaps, len(gaps) - at, axis=0)[len(gaps) - at])
+            gaps = new - self.threshold(rate)
+        return np.where(np.isnan(gaps), 0.0, gaps)  # both impossible: alike

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     model_ : HSMM or SpectralHSMM
         The model of all training sequences; explanations are its.
     fold_models_ : list of models
-        Those that were fitted without one fold; scores are theirs.
+        Those that were fitted without one fold; scores are theirs. Which of them scores a sequence
+        is decided by a checksum of its symbols.
     calibration_ : Calibration
         Held-out scores of the training sequences.
     offset_ : float
@@ -105,8 +107,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         sequences = as_sequences(X, lengths) if known is None else known._encode(X, lengths)
         n, cv = len(sequences), whole("cv", self.cv)
         folds = np.arange(n) % cv
-        calibration = Calibration(np.zeros(n), folds)
-        calibration.check(rate)
+        Calibration(np.zeros(n)).check(rate)
         if not 2 <= cv <= n:
             raise SojournError(f"cv is {cv}; it is a number of folds from 2 to the {n} sequences")
         _warn_if_alike(sequences)
@@ -128,9 +129,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
             scores = -np.abs(scores - self.centre_)
-        self.calibration_ = Calibration(scores, folds)
-        threshold = self.calibration_.threshold(rate)
-        self.offset_ = threshold if np.isfinite(threshold) else 0.0
+        self.calibration_ = Calibration(scores)
         self.norms_ = learn_norms(self.model_, sequences)
         return self
 
@@ -142,7 +141,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`; symbols are those of training.
         """
-        return self.decision_function(X, lengths=lengths) + self.offset_
+        return self._scores(self._encode(X, lengths))
 
     def decision_function(self, X: Any, *, lengths: Any = None) -> Floats:
         """How far above the threshold each sequence scores: negative for abnormal ones.
@@ -204,11 +203,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """
         sequences = self._encode(X, lengths)
         scores = self._scores(sequences)
-        margin = self.calibration_.margin(scores, self.contamination) + self.offset_
         told = explain(self.model_, self.norms_, sequences, whole("most", most))
         rows = zip(
             sequences.ids.tolist(),
-            margin.tolist(),
+            scores.tolist(),
             self.calibration_.pvalues(scores).tolist(),
             told,
             strict=True,
@@ -228,6 +226,11 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         save(self, path)
 
     @property
+    def offset_(self) -> float:
+        """The lowest score of a sequence that is not called abnormal."""
+        return self.calibration_.threshold(self.contamination)
+
+    @property
     def unknown(self) -> str:
         """What a symbol is that was not seen in training, as the model has it."""
         return str(self.model.unknown)
@@ -237,8 +240,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return as_sequences(X, lengths, self.vocabulary_, self.unknown)
 
     def _scores(self, sequences: Sequences) -> Floats:
-        """By the model of each fold, (n_folds, n)."""
-        scores = np.array([self._score(fold, sequences) for fold in range(self.cv)])
+        """Each sequence by the model of one fold, (n,)."""
+        codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
+        folds = np.array([crc32(row.tobytes()) for row in codes]) % self.cv
+        scores = np.empty(len(sequences))
+        for fold in np.unique(folds).tolist():
+            scores[folds == fold] = self._score(fold, sequences[folds == fold])
         return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
 
     def _scale(self, held: list[Sequences]) -> None:

@@ -62,7 +62,7 @@ def check_detector(detector: Any) -> None:
     >>> check_detector(AnomalyDetector(SpectralHSMM(2, 2), cv=2).fit(seqs))
     """
     one_of("method", detector.method, ("residual", "loglik", "typicality"))
-    for name in ("contamination", "offset_", "centre_"):
+    for name in ("contamination", "centre_"):
         value = getattr(detector, name)
         _demand(type(value) in (float, int) and bool(np.isfinite(value)), name)
     models = [detector.model_, *detector.fold_models_]
@@ -74,9 +74,6 @@ def check_detector(detector: Any) -> None:
     _demand(len(detector.fold_models_) in ((cv,) if detector.refit else (0,)), "fold_models_")
     _demand(isinstance(calibration, Calibration), "calibration_")
     _array("calibration_.scores", calibration.scores, "f", (None,))
-    _array("calibration_.folds", calibration.folds, "i", calibration.scores.shape)
-    folds = calibration.folds
-    _demand(bool(((folds >= 0) & (folds < cv)).all()), "calibration_.folds")
     _demand(not np.isnan(calibration.scores).any(), "calibration_.scores")
     _demand(0 < detector.contamination < 1, "contamination")
     calibration.check(detector.contamination)
