@@ -1,6 +1,12 @@
 """Settings of the documentation."""
 
+import sys
+from pathlib import Path
+
 import sojourn
+
+sys.path.insert(0, str(Path(__file__).parent))
+import module_table
 
 project = "sojourn"
 author = "The sojourn developers"
@@ -14,9 +20,10 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "generated"]
 default_role = "py:obj"
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
@@ -48,4 +55,5 @@ def _skip(app, what, name, obj, skip, options):
 
 
 def setup(app):
+    app.connect("builder-inited", module_table.write)
     app.connect("autodoc-skip-member", _skip)

@@ -129,7 +129,7 @@ def test_vocabularies_come_back_exactly(symbols):
     path = GOLDEN.parent / "unused"
     data = store.to_bytes(*content_of(model))
     content, arrays = store._parsed(str(path), head_of(data), data)
-    loaded = store._model(content, arrays)
+    loaded = store._loaded(content, arrays)
     assert loaded.vocabulary_.dtype == vocabulary.dtype
     assert loaded.vocabulary_.tolist() == vocabulary.tolist()
 

@@ -75,7 +75,15 @@ def reduced_on(
     del level, shared
     if depth:
         del both, future
-    return _awaited(client, last, done, names, watch)
+    try:
+        return _awaited(client, last, done, names, watch)
+    except _KilledWorkersError as killed:
+        alone = dict(zip(names, parts, strict=True))
+        suspects = [alone[name] for name in killed.suspects if name in alone]
+        if len(suspects) > 1:  # all that were on the worker were blamed: which of them was it?
+            share = (task, join, vocabulary)
+            suspects = [p for p in suspects if _ends_its_worker(submit, client, p, share)][:1]
+        raise _explained(killed, suspects) from killed.__cause__
 
 
 def _awaited(
@@ -102,40 +110,69 @@ def _awaited(
                     ) from None
                 continue
             if future.status != "finished":
-                _raise(future, names)
+                _raise(client, future, names)
             if future.key in names and future.key not in finished:
                 finished.add(future.key)
                 if watch is not None:
                     watch(len(finished), len(names))
             if future.key == last.key:
-                try:
-                    outcome: Outcome = last.result()
-                except Exception as error:
-                    raise _explained(error, names) from error
+                outcome: Outcome = last.result()
                 return outcome
     finally:
         last.release()
 
 
-def _raise(future: Any, names: dict[str, str]) -> None:
+class _KilledWorkersError(Exception):
+    """A task ended worker after worker; with all tasks of those workers, likeliest first.
+
+    Dask blames every task that a lost worker had been given.
+    """
+
+    def __init__(self, error: Any, suspects: list[str]) -> None:
+        super().__init__(str(error))
+        self.workers = error.allowed_failures + 1
+        self.last_worker = error.last_worker.address
+        self.suspects = suspects
+
+
+def _raise(client: Any, future: Any, names: dict[str, str]) -> None:
+    from distributed import KilledWorker
+
     if future.status == "cancelled":
         raise SojournError("the cluster gave up on a task: its scheduler was restarted or closed")
     error = future.exception()
-    raise _explained(error, names) from error
-
-
-def _explained(error: BaseException, names: dict[str, str]) -> BaseException:
-    """An error of the cluster in words; one of the data as it is."""
-    from distributed import KilledWorker
-
     if not isinstance(error, KilledWorker):
-        return error
-    what = names.get(str(error.task))
-    task = f"partition {what}" if what else "the joining of two partitions"
+        raise error
+    blamed = client.run_on_scheduler(_blamed, keys=list(names))
+    raise _KilledWorkersError(error, sorted(blamed, key=lambda key: -blamed[key])) from error
+
+
+def _blamed(keys: list[str], dask_scheduler: Any = None) -> dict[str, int]:
+    """How many lost workers each task had been given to, on the scheduler."""
+    tasks = (dask_scheduler.tasks.get(key) for key in keys)
+    return {task.key: task.suspicious for task in tasks if task is not None and task.suspicious}
+
+
+def _ends_its_worker(submit: Callable[..., Any], client: Any, part: Part, share: Shared) -> bool:
+    """Whether a worker is lost that has nothing to do but this partition."""
+    key = f"sojourn-alone-{secrets.token_hex(6)}"
+    future = submit("submit", _read_and_run, _bare(part), shared=share, key=key, pure=False)
+    try:
+        while not future.done():
+            time.sleep(POLL / 10)
+            if client.run_on_scheduler(_blamed, keys=[key]):
+                return True
+        return bool(future.status != "finished")
+    finally:
+        future.cancel()
+
+
+def _explained(killed: _KilledWorkersError, suspects: list[Part]) -> SojournError:
+    task = f"partition {suspects[0]}" if suspects else "the joining of two partitions"
     return SojournError(
-        f"{task} ended {error.allowed_failures + 1} workers in a row, the last on "
-        f"{error.last_worker.address}; it may need more memory than a worker has (make partitions "
-        f"smaller with rows_per_partition=, or workers larger), or the file is not sound"
+        f"{task} ended {killed.workers} workers in a row, the last on {killed.last_worker}; it may "
+        f"need more memory than a worker has (make partitions smaller with rows_per_partition=, "
+        f"or workers larger), or the file is not sound"
     )
 
 

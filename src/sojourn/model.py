@@ -50,7 +50,8 @@ class SequenceModel(BaseEstimator, ABC):
             return self._scan_scores(X, lengths, client).log_prob
         if client is not None:
             raise SojournError("client= is for a scan of files, which the workers can read")
-        return self._scorer()(self._encode(X, lengths), self.n_jobs)
+        sequences = self._encode(X, lengths)
+        return self._scorer()(sequences, self.n_jobs)
 
     @abstractmethod
     def _scorer(self) -> Callable[[Sequences, int | None], NDArray[np.float64]]:

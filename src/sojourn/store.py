@@ -210,6 +210,8 @@ def _loaded(content: dict[str, Any], arrays: Arrays) -> Any:
     from sojourn.soundness import check, check_detector
 
     estimator = content["estimator"]
+    if not isinstance(estimator, str):
+        raise TypeError(f"the name of its estimator is {estimator!r}")
     if estimator not in ESTIMATORS:
         raise SojournError(f"it holds a {estimator!r}, which this version does not know")
     if estimator in MODELS:

@@ -48,5 +48,17 @@ def commands() -> None:
     """
 
 
-for command in (fit, info, score, detect, decode, predict, report, sample, stream, convert, reproduce):
+for command in (
+    fit,
+    info,
+    score,
+    detect,
+    decode,
+    predict,
+    report,
+    sample,
+    stream,
+    convert,
+    reproduce,
+):
     commands.add_command(command)
