@@ -23,7 +23,7 @@ class Model:
         n_x, n_d, self.n_symbols = (int(n) for n in shape)
         most = sum(self.n_symbols**k for k in range(WINDOW + 1))
         self.spectral = Spectral(
-            rank=min(n_x * n_d, most), lrows=WINDOW, lcolumns=WINDOW, version="factor",
+            rank=min(n_x * n_d, most - 1), lrows=WINDOW, lcolumns=WINDOW, version="factor",
             partial=True, sparse=True, smooth_method="none", mode_quiet=True,
         )  # fmt: skip
         self.train = train
