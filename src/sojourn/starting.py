@@ -159,8 +159,10 @@ def fit_params(
     np.True_
     """
     parts = Parts.of(sequences, n_jobs) if isinstance(sequences, Sequences) else sequences
-    generator = np.random.default_rng(rng)
-    salt = int(generator.spawn(1)[0].integers(2**63))  # which a fit that goes on draws again
+    # Not the generator of the seed itself: whoever drew a model by the same seed would find that
+    # very model among the starts.
+    for_salt, for_starts = np.random.default_rng(rng).spawn(2)
+    salt = int(for_salt.integers(2**63))  # which a fit that goes on draws again
     loops = allows_self_transitions(n_states, max_duration, self_transitions)
     size = (n_states, max_duration, n_symbols)
     given = isinstance(init, Params)
@@ -175,7 +177,7 @@ def fit_params(
     else:
         look = _look(parts, () if init == "random" else _shapes(n_symbols))
         parts = parts.sized(look.sizes)
-        starts = tuple(_starts(look, size, loops, generator))
+        starts = tuple(_starts(look, size, loops, for_starts))
         if init == "moments":
             sample = _samples(parts, size, salt).drawn[0]
             starts = (max(starts, key=lambda s: float(s.log_prob(sample, n_jobs).sum())),)
