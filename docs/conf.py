@@ -46,6 +46,11 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = "sojourn"
 html_show_sourcelink = False
+# All pages in the sidebar, by part; a dozen of them do not fit into a line at the top.
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_theme_options = {"navbar_center": []}
+html_sidebars = {"**": ["globaltoc.html"]}
 
 
 def _skip(app, what, name, obj, skip, options):
