@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
+from sojourn.cluster import _grouped
 from sojourn.parts import Parts
 
 distributed = pytest.importorskip("distributed")
@@ -136,6 +137,15 @@ class Poison:
         if self.first_id == sequences.ids[0]:
             os.kill(os.getpid(), signal.SIGKILL)
         return [1]
+
+
+def test_tasks_of_several_partitions_give_the_same_tables(client, eight, monkeypatch):
+    monkeypatch.setattr("sojourn.cluster.TASKS_A_THREAD", 1)
+    client.wait_for_workers(2, timeout=60)
+    found = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight, client=client)
+    assert len(_grouped(Parts.of(eight).parts, 2)) == 2
+    alone = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight)
+    np.testing.assert_array_equal(found.moments_.tables[0].H_o, alone.moments_.tables[0].H_o)
 
 
 def test_a_partition_that_always_kills_its_worker_is_named(client, eight):

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -21,6 +22,9 @@ from sojourn.sources import Partition
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 60.0
 POLL = 1.0
+# Tasks that a thread of a worker is given in a pass, so that the last of them end together, and the
+# most partitions a task, so that little is lost with a worker.
+TASKS_A_THREAD, MOST_TOGETHER = 4, 8
 
 Shared = tuple[Task, Join, Any]
 
@@ -47,16 +51,17 @@ def reduced_on(
     submit = _client(client)
     run = f"sojourn-{secrets.token_hex(6)}"
     shared = submit("submit", _itself, (task, join, vocabulary), key=f"{run}-shared", pure=False)
+    groups = _grouped(parts, sum(client.nthreads().values()))
     level = submit(
         "map",
         _read_and_run,
-        [_bare(part) for part in parts],
-        key=[f"{run}-part-{i}" for i in range(len(parts))],
+        [tuple(_bare(part) for part in group) for group in groups],
+        key=[f"{run}-parts-{i}" for i in range(len(groups))],
         shared=shared,
         pure=False,
     )
     done: SimpleQueue[Any] = SimpleQueue()
-    names = {future.key: str(part) for future, part in zip(level, parts, strict=True)}
+    given = {future.key: group for future, group in zip(level, groups, strict=True)}
     for future in level:
         future.add_done_callback(done.put)
     depth = 0
@@ -76,21 +81,27 @@ def reduced_on(
     if depth:
         del both, future
     try:
-        return _awaited(client, last, done, names, watch)
+        return _awaited(client, last, done, given, watch)
     except _KilledWorkersError as killed:
-        alone = dict(zip(names, parts, strict=True))
-        suspects = [alone[name] for name in killed.suspects if name in alone]
+        suspects = [part for key in killed.suspects for part in given.get(key, ())]
         if len(suspects) > 1:  # all that were on the worker were blamed: which of them was it?
             share = (task, join, vocabulary)
-            suspects = [p for p in suspects if _ends_its_worker(submit, client, p, share)][:1]
+            alone = (part for part in suspects if _ends_its_worker(submit, client, part, share))
+            suspects = list(islice(alone, 1))
         raise _explained(killed, suspects) from killed.__cause__
+
+
+def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
+    """Neighbours that one task reads, part after part, since what a task returns has to travel."""
+    size = min(MOST_TOGETHER, max(1, len(parts) // (TASKS_A_THREAD * max(n_threads, 1))))
+    return [parts[i : i + size] for i in range(0, len(parts), size)]
 
 
 def _awaited(
     client: Any,
     last: Any,
     done: SimpleQueue[Any],
-    names: dict[str, str],
+    given: dict[str, tuple[Part, ...]],
     watch: Watch | None,
 ) -> Outcome:
     """The last result; the first error is raised at once, whichever task it is of."""
@@ -110,11 +121,12 @@ def _awaited(
                     ) from None
                 continue
             if future.status != "finished":
-                _raise(client, future, names)
-            if future.key in names and future.key not in finished:
+                _raise(client, future, list(given))
+            if future.key in given and future.key not in finished:
                 finished.add(future.key)
                 if watch is not None:
-                    watch(len(finished), len(names))
+                    n_done = sum(len(given[key]) for key in finished)
+                    watch(n_done, sum(len(group) for group in given.values()))
             if future.key == last.key:
                 outcome: Outcome = last.result()
                 return outcome
@@ -135,7 +147,7 @@ class _KilledWorkersError(Exception):
         self.suspects = suspects
 
 
-def _raise(client: Any, future: Any, names: dict[str, str]) -> None:
+def _raise(client: Any, future: Any, keys: list[str]) -> None:
     from distributed import KilledWorker
 
     if future.status == "cancelled":
@@ -143,7 +155,7 @@ def _raise(client: Any, future: Any, names: dict[str, str]) -> None:
     error = future.exception()
     if not isinstance(error, KilledWorker):
         raise error
-    blamed = client.run_on_scheduler(_blamed, keys=list(names))
+    blamed = client.run_on_scheduler(_blamed, keys=keys)
     raise _KilledWorkersError(error, sorted(blamed, key=lambda key: -blamed[key])) from error
 
 
@@ -156,7 +168,7 @@ def _blamed(keys: list[str], dask_scheduler: Any = None) -> dict[str, int]:
 def _ends_its_worker(submit: Callable[..., Any], client: Any, part: Part, share: Shared) -> bool:
     """Whether a worker is lost that has nothing to do but this partition."""
     key = f"sojourn-alone-{secrets.token_hex(6)}"
-    future = submit("submit", _read_and_run, _bare(part), shared=share, key=key, pure=False)
+    future = submit("submit", _read_and_run, (_bare(part),), shared=share, key=key, pure=False)
     try:
         while not future.done():
             time.sleep(POLL / 10)
@@ -199,11 +211,16 @@ def _bare(part: Part) -> Part:
     return replace(part, source=replace(part.source, vocabulary=None))
 
 
-def _read_and_run(part: Part, *, shared: Shared) -> Outcome:
-    task, _, vocabulary = shared
-    if isinstance(part.source, Partition):
-        part = replace(part, source=replace(part.source, vocabulary=vocabulary))
-    return run_part(task, part)
+def _read_and_run(parts: tuple[Part, ...], *, shared: Shared) -> Outcome:
+    task, join, vocabulary = shared
+    whole: Outcome | None = None
+    for part in parts:
+        if isinstance(part.source, Partition):
+            part = replace(part, source=replace(part.source, vocabulary=vocabulary))
+        outcome = run_part(task, part)
+        whole = outcome if whole is None else join_outcomes(join, whole, outcome)
+    assert whole is not None
+    return whole
 
 
 def _join(a: Outcome, b: Outcome, *, shared: Shared) -> Outcome:
