@@ -41,8 +41,9 @@ class HSMM(StateModel):
         the winner among random tables; or at a given model, whose zeros stay zero.
     max_iter : int
         Most passes over the whole data.
-    tol : float
-        EM stops when a step gains less than this a symbol, in nats.
+    tol : float or None
+        EM stops when a step gains less than this a symbol, in nats. None is 1e-8, and on large data
+        less, so that all of it gains under 0.005 nats: no data can tell such models apart.
     durations : str or sequence of str
         Law of the durations: "free", "geometric", "poisson", "negative_binomial" or "lognormal";
         one for all states, or one for each.
@@ -99,7 +100,7 @@ class HSMM(StateModel):
         *,
         init: str | Params = "spectral",
         max_iter: int = 500,
-        tol: float = 1e-8,
+        tol: float | None = None,
         durations: str | Sequence[str] = "free",
         pseudocount: float = 0.01,
         left_censored: bool = False,

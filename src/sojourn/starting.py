@@ -35,6 +35,9 @@ N_RANDOM, N_RANDOM_ALONE = 4, 8
 # Passes of each round of the race, and how many starts are left after it. The last round is run on
 # the next larger sample: hills that a small sample cannot tell apart may differ on a larger one.
 ROUNDS = ((20, 4), (40, 2), (30, 1))
+# What a step must gain to be worth another, if nothing else is asked for: nats a symbol, and nats in
+# all. Models that differ by less than the second no data can tell apart.
+GAIN_A_SYMBOL, GAIN_IN_ALL = 1e-8, 0.005
 # Passes on each of the growing samples.
 STAGE = 60
 # Longer sequences are cut, for samples only; a cut spoils one stay, so pieces hold many.
@@ -113,7 +116,7 @@ def fit_params(
     init: str | Params = "spectral",
     rng: Rng = None,
     max_iter: int = 500,
-    tol: float = 1e-8,
+    tol: float | None = None,
     pseudocount: float = 0.0,
     durations: str | Sequence[str] = "free",
     left_censored: bool = False,
@@ -189,7 +192,7 @@ def fit_params(
         return progress
 
     if not given and init != "moments":
-        climb = _Climb(tol, pseudocount, durations, left_censored)
+        climb = _Climb(GAIN_A_SYMBOL if tol is None else tol, pseudocount, durations, left_censored)
         samples = _samples(parts, size, salt)
         n_stages = len(ROUNDS) + max(len(samples.sizes) - 1, 0)
         while saved.stage < n_stages:
@@ -203,7 +206,7 @@ def fit_params(
         saved.models[0],
         sequences if isinstance(sequences, Sequences) else parts,
         max_iter=max_iter,
-        tol=tol,
+        tol=min(GAIN_A_SYMBOL, GAIN_IN_ALL / parts.n_total) if tol is None else tol,
         pseudocount=pseudocount,
         durations=durations,
         left_censored=left_censored,
