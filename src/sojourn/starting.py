@@ -35,7 +35,7 @@ N_RANDOM, N_RANDOM_ALONE = 4, 8
 # Passes of each round of the race, and how many starts are left after it. The last round is run on
 # the next larger sample: hills that a small sample cannot tell apart may differ on a larger one.
 ROUNDS = ((20, 4), (40, 2), (30, 1))
-# What a step must gain to be worth another, if nothing else is asked for: nats a symbol, and nats in
+# What a step must gain to be worth another, if nothing else is asked for: nats a symbol, and in
 # all. Models that differ by less than the second no data can tell apart.
 GAIN_A_SYMBOL, GAIN_IN_ALL = 1e-8, 0.005
 # Passes on each of the growing samples.
