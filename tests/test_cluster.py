@@ -30,8 +30,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def client():
+def two_workers():
+    """A client of a cluster of its own, which ends with it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = distributed.LocalCluster(
@@ -46,6 +46,11 @@ def client():
         yield client
         client.close()
         cluster.close()
+
+
+client = pytest.fixture(scope="module")(two_workers)
+# Tests that end workers on purpose have theirs, so that no other test waits for new ones.
+expendable = pytest.fixture(two_workers)
 
 
 def files(folder, n):
@@ -148,11 +153,10 @@ def test_tasks_of_several_partitions_give_the_same_tables(client, eight, monkeyp
     np.testing.assert_array_equal(found.moments_.tables[0].H_o, alone.moments_.tables[0].H_o)
 
 
-def test_a_partition_that_always_kills_its_worker_is_named(client, eight):
-    client.wait_for_workers(1, timeout=60)
+def test_a_partition_that_always_kills_its_worker_is_named(expendable, eight):
+    expendable.wait_for_workers(2, timeout=60)
     with pytest.raises(SojournError, match=r"partition .*5\.parquet.* ended 4 workers in a row"):
-        Parts.of(eight, client=client).reduced(Poison(1000), joined)
-    client.wait_for_workers(1, timeout=60)
+        Parts.of(eight, client=expendable).reduced(Poison(1000), joined)
 
 
 def test_an_error_of_a_worker_reaches_the_driver(client, tmp_path):
