@@ -25,11 +25,13 @@ def run(monkeypatch):
                 figures.append(figure)
             plt.close("all")
 
+        plt.close("all")  # what other tests left open is not of the example
         monkeypatch.setattr(plt, "show", show)
         left = runpy.run_path(str(GALLERY / f"{name}.py"))
         assert not plt.get_fignums(), "a figure was made and not shown"
         for figure in figures:
-            assert any(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
+            for ax in figure.axes:
+                assert ax.get_xlabel() or ax.get_ylabel() or ax.get_label() == "<colorbar>"
         return left, len(figures)
 
     yield call
