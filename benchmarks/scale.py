@@ -4,6 +4,7 @@
 folder and are deleted.
 """
 
+import operator
 import os
 import resource
 import shutil
@@ -52,7 +53,7 @@ def counted(folder, n_jobs=None, client=None):
     )
     parts = Parts.of(files, n_jobs, client)
     began = time.perf_counter()
-    moments = parts.reduced(_Counting(WINDOWS, False, False, 0), lambda a, b: a + b)
+    moments = parts.tallied(_Counting(WINDOWS, SIZE[2], False, False, 0), operator.add).moments()
     return time.perf_counter() - began, moments
 
 

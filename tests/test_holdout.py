@@ -163,6 +163,21 @@ def test_a_shorter_piece_does_not_slip_in_behind_one_turned_away(monkeypatch):
     assert at_once[2] == in_parts[2] == 2
 
 
+def test_pieces_of_one_key_stay_or_go_together(monkeypatch):
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
+    kept, rest, limit = pieces([4, 5, 5], [10, 20, 20]).bounded()
+    assert kept.keys.tolist() == [10]
+    assert rest.keys.tolist() == [20, 20]
+    assert limit == 20
+
+
+def test_the_order_of_pieces_of_one_key_is_that_of_what_they_hold():
+    both = pieces([4, 4, 3], [10, 10, 10])
+    turned = both.take(np.array([2, 1, 0]))
+    one, two = both.bounded()[0].compact(), turned.bounded()[0].compact()
+    assert np.array_equal(one.codes, two.codes)
+
+
 def test_compact_pieces_have_the_same_symbols():
     some = split(MANY)[1]
     compact = some.compact()

@@ -5,8 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sojourn import Params, Sequences, SojournError, count, exact_moments, holdout
-from sojourn.moments import TILE
+from sojourn import Params, Sequences, SojournError, count, exact_moments, holdout, moments
+from sojourn.counting import TILE
+from sojourn.moments import Tally
 from sojourn.tables import Adjacent
 
 N_O = 3
@@ -353,6 +354,61 @@ def test_a_window_that_is_none():
         SojournError, match=r"offsets of a window start at 0 and grow; got \(1, 2\)"
     ):
         count(sequences([[0, 1, 2]]), [(1, 2)])
+
+
+# ---- a tally ------------------------------------------------------------------------------------
+
+PARTS = [list(range(90)), list(range(90, 100)), list(range(100, 300))]
+ROWS = ragged_rows(np.random.default_rng(8), 300, 12, 0.03)
+
+
+def part(rows):
+    return sequences([ROWS[i] for i in rows], ids=[f"s{i}" for i in rows])
+
+
+def tally(kind, order):
+    counts = Tally([(0,), (0, 2)], N_O, **KINDS[kind])
+    for i in order:
+        counts.add(part(PARTS[i]), n_jobs=1)
+    return counts
+
+
+@pytest.fixture(params=["roomy", "tight"])
+def room(request, monkeypatch):
+    """Held-out pieces that all fit, or of which some have to be counted after all."""
+    if request.param == "tight":
+        monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("room")
+def test_parts_in_any_order_and_any_grouping_count_as_the_whole_at_once(kind):
+    whole = count(part(range(300)), [(0,), (0, 2)], **KINDS[kind])
+    assert len(whole.heldout) > 5
+    assert_equal_moments(tally(kind, [0, 1, 2]).moments(), whole)
+    assert_equal_moments(tally(kind, [2, 0, 1]).moments(), whole)
+    assert_equal_moments((tally(kind, [1]) + tally(kind, [2, 0])).moments(), whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("room")
+def test_counts_move_on_before_32_bits_are_full(kind, monkeypatch):
+    expected = tally(kind, [0, 1, 2]).moments()
+    monkeypatch.setattr(moments, "MOST_SYMBOLS", 700)  # less than two of the parts together
+    emptied = tally(kind, [0, 1, 2])
+    assert emptied._tables
+    assert_equal_moments(emptied.moments(), expected)
+    assert_equal_moments((tally(kind, [2]) + tally(kind, [0, 1])).moments(), expected)
+
+
+def test_two_tallies_are_not_changed_by_their_sum(monkeypatch):
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)  # so that the sum counts pieces of both
+    a, b = tally("adjacent", [0]), tally("adjacent", [1, 2])
+    before = a.moments(), b.moments()
+    both = (a + b).moments()
+    assert_equal_moments(a.moments(), before[0])
+    assert_equal_moments(b.moments(), before[1])
+    assert_equal_moments((a + b).moments(), both)
 
 
 # ---- exact moments ------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Maps over partitions: the same whatever the number of threads."""
 
 import threading
+import time
+from itertools import chain
 
 import numpy as np
 import pytest
 
-from sojourn.parallel import chunks, each, in_order, n_threads
+from sojourn.parallel import chunks, each, in_order, n_threads, shared_out
 
 
 def test_chunks_cover_all_sequences_in_order():
@@ -60,6 +62,31 @@ def test_an_error_reaches_the_caller(n_jobs):
 
     with pytest.raises(ZeroDivisionError, match="five"):
         each(work, range(100), n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 7])
+def test_every_partition_is_taken_by_one_thread(n_jobs):
+    runs = shared_out(list, list(range(100)), n_jobs)
+    assert len(runs) == n_jobs
+    assert all(runs)
+    assert sorted(chain.from_iterable(runs)) == list(range(100))
+
+
+def test_where_one_thread_fails_the_others_are_given_no_more():
+    taken, failed = [], threading.Event()
+
+    def work(partitions):
+        for i in partitions:
+            if i == 1:  # not the one that is waited for first
+                failed.set()
+                raise ZeroDivisionError("none")
+            failed.wait()
+            time.sleep(0.01)
+            taken.append(i)
+
+    with pytest.raises(ZeroDivisionError, match="none"):
+        shared_out(work, list(range(1000)), 2)
+    assert len(taken) < 20
 
 
 def test_n_threads():

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.counting import Table
 from sojourn.errors import SojournError
 from sojourn.filtering import Filter, make_filter, run_filter
 from sojourn.holdout import Pieces
-from sojourn.moments import Moments, Table
+from sojourn.moments import Moments
 from sojourn.operators import Operators, PaperSpectrum, Spectrum, decompose
 from sojourn.shared import SHARED_FROM, SharedOperators, SharedSpectrum, decompose_sparse
 from sojourn.sharedfilter import SharedFilter

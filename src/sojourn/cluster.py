@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from sojourn.errors import SojournError
-from sojourn.parts import Join, Outcome, Part, Task, Watch, join_outcomes, run_part
+from sojourn.parts import Join, Outcome, Part, Run, Watch, join_outcomes, run_parts
 from sojourn.sources import Partition
 
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
@@ -24,39 +24,42 @@ PATIENCE = 60.0
 POLL = 1.0
 # Tasks that a thread of a worker is given in a pass, so that the last of them end together, and the
 # most partitions a task, so that little is lost with a worker.
-TASKS_A_THREAD, MOST_TOGETHER = 4, 8
+TASKS_A_THREAD, MOST_TOGETHER = 8, 8
 
-Shared = tuple[Task, Join, Any]
+Shared = tuple[Run, Join, Any]
 
 
 def reduced_on(
     client: Any,
-    task: Task,
+    run: Run,
     parts: tuple[Part, ...],
     join: Join,
     vocabulary: Any,
     watch: Watch | None = None,
 ) -> Outcome:
-    """What the tasks of all partitions return, joined in order, on the workers of a cluster.
+    """What runs over neighbouring partitions return, joined in order, on the workers of a cluster.
 
     Parameters
     ----------
     client : distributed.Client
-    task, join, watch
+    run, join, watch
         As in :class:`sojourn.parts.Parts`.
     parts : tuple of Part
     vocabulary : array
         Of all partitions; sent once.
     """
     submit = _client(client)
-    run = f"sojourn-{secrets.token_hex(6)}"
-    shared = submit("submit", _itself, (task, join, vocabulary), key=f"{run}-shared", pure=False)
+    # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
+    # that read are many and need nothing, and deals them out evenly.
+    name = secrets.token_hex(6)
+    share = (run, join, vocabulary)
+    shared = submit("submit", _itself, share, key=f"sojourn-shared-{name}", pure=False)
     groups = _grouped(parts, sum(client.nthreads().values()))
     level = submit(
         "map",
         _read_and_run,
         [tuple(_bare(part) for part in group) for group in groups],
-        key=[f"{run}-parts-{i}" for i in range(len(groups))],
+        key=[(f"sojourn-parts-{name}", i) for i in range(len(groups))],
         shared=shared,
         pure=False,
     )
@@ -68,7 +71,7 @@ def reduced_on(
     while len(level) > 1:
         depth += 1
         pairs = len(level) // 2
-        keys = [f"{run}-join-{depth}-{i}" for i in range(pairs)]
+        keys = [(f"sojourn-join-{name}-{depth}", i) for i in range(pairs)]
         both = submit(
             "map", _join, level[0 : 2 * pairs : 2], level[1::2], key=keys, shared=shared, pure=False
         )
@@ -85,7 +88,6 @@ def reduced_on(
     except _KilledWorkersError as killed:
         suspects = [part for key in killed.suspects for part in given.get(key, ())]
         if len(suspects) > 1:  # all that were on the worker were blamed: which of them was it?
-            share = (task, join, vocabulary)
             alone = (part for part in suspects if _ends_its_worker(submit, client, part, share))
             suspects = list(islice(alone, 1))
         raise _explained(killed, suspects) from killed.__cause__
@@ -206,21 +208,19 @@ def _client(client: Any) -> Callable[..., Any]:
 
 def _bare(part: Part) -> Part:
     """The partition without its vocabulary, which may be larger than all else."""
+    return _dressed(part, None)
+
+
+def _dressed(part: Part, vocabulary: Any) -> Part:
+    """The partition with its vocabulary."""
     if not isinstance(part.source, Partition):
         return part
-    return replace(part, source=replace(part.source, vocabulary=None))
+    return replace(part, source=replace(part.source, vocabulary=vocabulary))
 
 
 def _read_and_run(parts: tuple[Part, ...], *, shared: Shared) -> Outcome:
-    task, join, vocabulary = shared
-    whole: Outcome | None = None
-    for part in parts:
-        if isinstance(part.source, Partition):
-            part = replace(part, source=replace(part.source, vocabulary=vocabulary))
-        outcome = run_part(task, part)
-        whole = outcome if whole is None else join_outcomes(join, whole, outcome)
-    assert whole is not None
-    return whole
+    run, _, vocabulary = shared
+    return run_parts(run, (_dressed(part, vocabulary) for part in parts))
 
 
 def _join(a: Outcome, b: Outcome, *, shared: Shared) -> Outcome:

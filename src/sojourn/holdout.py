@@ -10,6 +10,7 @@ sequences of each part, the parts must come in order.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,12 @@ class Pieces:
         """Number of symbols in all pieces."""
         return int((self.ends - self.begins).sum())
 
+    @classmethod
+    def none(cls) -> Pieces:
+        """No pieces."""
+        at = np.empty(0, np.int64)
+        return cls(np.empty(0, np.int32), at, at, np.empty(0, bool), np.empty(0, np.uint64))
+
     def take(self, index: NDArray[np.int64]) -> Pieces:
         """Some of the pieces, over the same codes."""
         at = (self.begins[index], self.ends[index], self.fresh[index], self.keys[index])
@@ -93,11 +100,23 @@ class Pieces:
         The limit is the smallest key that was ever turned away. Without it a later, shorter piece
         could take the place of one that went before it, and the order of reading would matter.
         """
+        order = self._order()
+        keys = self.keys[order]
+        fitting = np.cumsum((self.ends - self.begins)[order]) <= MAX_SYMBOLS
+        if not fitting.all():
+            limit = min(limit, int(keys[np.argmin(fitting)]))
+        kept = keys < np.uint64(limit)  # pieces of one key stay or go together
+        return self.take(order[kept]), self.take(order[~kept]), limit
+
+    def _order(self) -> NDArray[np.int64]:
+        """By key; pieces of one key, as of sequences with one id, by what they hold."""
         order = np.argsort(self.keys, kind="stable")
-        fits = np.cumsum((self.ends - self.begins)[order]) <= MAX_SYMBOLS
-        fits &= self.keys[order] < np.uint64(limit)
-        kept, rest = self.take(order[fits]), self.take(order[~fits])
-        return kept, rest, min(limit, int(rest.keys[0])) if rest else limit
+        if (self.keys[order[1:]] != self.keys[order[:-1]]).all():
+            return order
+        sums = [
+            crc32(self.codes[b:e].tobytes()) for b, e in zip(self.begins, self.ends, strict=True)
+        ]
+        return np.lexsort((np.array(sums), self.ends - self.begins, self.keys))
 
 
 def split(

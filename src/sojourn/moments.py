@@ -6,28 +6,21 @@ windows touch, and the paper's `Gapped` one, with a symbol between them (`tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
+import operator
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from sojourn.counting import MOST_SYMBOLS, Buffer, Table, buffer
 from sojourn.errors import SojournError
 from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 from sojourn.parallel import each, n_threads
 from sojourn.sequences import Sequences
-from sojourn.sparse import Sparse, count_sparse
-from sojourn.tables import Adjacent, Gapped, Shape, kind_of, shape_of
+from sojourn.tables import Shape, kind_of, shape_of
 from sojourn.windows import check_offsets
-
-Table = Adjacent | Gapped | Sparse
-
-# Windows are coded tile by tile, so that even one endless sequence needs little memory.
-TILE = 4096
-BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +61,11 @@ class Moments:
                 f"vocabularies; where n_states, max_duration, windows or algorithm have changed, "
                 f"fit again"
             )
-        tables = tuple(a + b for a, b in zip(self.tables, other.tables, strict=True))
+        tables = _added(self.tables, other.tables)
         heldout = self.heldout + other.heldout
         kept, evicted, limit = heldout.bounded(min(self.limit, other.limit))
         if evicted:
-            tables = tuple(t + _count_table(evicted, shape_of(t), 1) for t in tables)
+            tables = _added(tables, tuple(_counted(evicted, shape_of(t)) for t in tables))
         return Moments(
             tables,
             kept.compact(),
@@ -84,8 +77,10 @@ class Moments:
 
     def whole(self, table: int) -> Table:
         """One of the tables with the held-out pieces counted too."""
-        counts = self.tables[table]
-        return counts + _count_table(self.heldout, shape_of(counts), 1) if self.heldout else counts
+        counts = (self.tables[table],)
+        if not self.heldout:
+            return counts[0]
+        return _added(counts, (_counted(self.heldout, shape_of(counts[0])),))[0]
 
     @property
     def needs(self) -> int:
@@ -134,182 +129,140 @@ def count(
     array([[0, 1],
            [1, 1]])
     """
-    longest = int(sequences.lengths.max())
-    steps = max(longest, 2) if per_step else 0  # one step alone would read as all together
-    shapes = [
-        Shape(check_offsets(w), sequences.n_symbols, gapped or per_step, steps) for w in windows
-    ]
-    for shape in shapes:
-        shape.check()
-    training, eligible = split(
-        sequences, SHARE if holdout else 0.0, None if per_step else BLOCK, shift
-    )
-    kept, evicted, limit = eligible.bounded()
-    training = training.with_pieces(evicted)
-    tables = tuple(_count_table(training, shape, n_jobs) for shape in shapes)
-    return Moments(tables, kept.compact(), len(sequences), sequences.n_total, longest, limit)
+    tally = Tally(windows, sequences.n_symbols, gapped=gapped, per_step=per_step, holdout=holdout)
+    tally.add(sequences, n_jobs, shift)
+    return tally.moments()
 
 
-def _count_table(pieces: Pieces, shape: Shape, n_jobs: int | None) -> Table:
-    """Counts of the pieces, each thread with tables of its own."""
+class Tally:
+    """Moments under way: sequences are counted in place, part after part, in any order.
+
+    Parameters
+    ----------
+    windows, gapped, per_step, holdout
+        As in `count`.
+    n_symbols : int
+        Size of the vocabulary of all parts.
+
+    Examples
+    --------
+    >>> tally = Tally([(0,)], n_symbols=2, holdout=False)
+    >>> for rows in ([[0, 1, 1]], [[0, 1], [1, 0, 1]]):
+    ...     tally.add(Sequences.from_lists(rows))
+    >>> tally.moments().n_total, tally.moments().tables[0].first
+    (8, array([2, 1]))
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Sequence[int]],
+        n_symbols: int,
+        *,
+        gapped: bool = False,
+        per_step: bool = False,
+        holdout: bool = True,
+    ) -> None:
+        gapped = gapped or per_step
+        self._shapes = [Shape(check_offsets(w), n_symbols, gapped) for w in windows]
+        self._per_step, self._share = per_step, SHARE if holdout else 0.0
+        self._tables: tuple[Table, ...] = ()
+        self._buffers: list[Buffer] = []
+        self._n_counted = self._n_sequences = self._n_total = self._longest = self._steps = 0
+        self._heldout, self._limit = Pieces.none(), NO_LIMIT
+
+    def add(self, sequences: Sequences, n_jobs: int | None = None, shift: int = 0) -> None:
+        """Count more sequences; `n_jobs` and `shift` as in :func:`count`."""
+        longest = int(sequences.lengths.max())
+        full = self._n_counted + sequences.n_total > MOST_SYMBOLS
+        if not self._buffers or full or (self._per_step and longest > self._steps):
+            self._begin(longest)
+        block = None if self._per_step else BLOCK
+        training, eligible = split(sequences, self._share, block, shift)
+        kept, evicted, self._limit = eligible.bounded(self._limit)
+        self._count(training.with_pieces(evicted), n_jobs)
+        self._hold_out(self._heldout + kept.compact())
+        self._n_counted += sequences.n_total
+        self._n_sequences += len(sequences)
+        self._n_total += sequences.n_total
+        self._longest = max(self._longest, longest)
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both together; neither is changed."""
+        both = copy(self)
+        if other._steps == self._steps and self._n_counted + other._n_counted <= MOST_SYMBOLS:
+            both._buffers = [a + b for a, b in zip(self._buffers, other._buffers, strict=True)]
+            both._tables = _added(self._tables, other._tables)
+            both._n_counted += other._n_counted
+        else:
+            both._tables = _added(self.moments().tables, other.moments().tables)
+            both._n_counted = 0
+            both._begin(max(self._steps, other._steps))
+        both._n_sequences += other._n_sequences
+        both._n_total += other._n_total
+        both._longest = max(self._longest, other._longest)
+        both._limit = min(self._limit, other._limit)
+        both._hold_out(self._heldout + other._heldout)
+        return both
+
+    def moments(self) -> Moments:
+        """What was counted until now."""
+        return Moments(
+            _added(self._tables, tuple(buffer.table() for buffer in self._buffers)),
+            self._heldout.compact(),
+            self._n_sequences,
+            self._n_total,
+            self._longest,
+            self._limit,
+        )
+
+    def _begin(self, longest: int) -> None:
+        """Empty buffers, for sequences that may be as long as that."""
+        if self._n_counted:
+            self._tables = self.moments().tables
+        if self._per_step:  # one step alone would read as all together
+            self._steps = max(longest, self._steps, 2)
+            self._shapes = [replace(shape, steps=self._steps) for shape in self._shapes]
+        for shape in self._shapes:
+            shape.check()
+        self._buffers = [buffer(shape) for shape in self._shapes]
+        self._n_counted = 0
+
+    def _hold_out(self, pieces: Pieces) -> None:
+        """Hold out those of the pieces that may be, and count the others."""
+        self._heldout, evicted, self._limit = pieces.bounded(self._limit)
+        if evicted:
+            self._count(evicted, 1)
+            self._heldout = self._heldout.compact()
+
+    def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
+        pairs = zip(self._buffers, self._shapes, strict=True)
+        self._buffers = [_with_counts(counts, pieces, shape, n_jobs) for counts, shape in pairs]
+
+
+def _with_counts(counts: Buffer, pieces: Pieces, shape: Shape, n_jobs: int | None) -> Buffer:
+    """The buffer with the pieces counted, by threads that have a buffer each."""
     # A thread earns its tables only if there is more to count than to add up.
     worth = 1 << 16 if shape.sparse else 4 * shape.n_entries + 1
     threads = min(n_threads(n_jobs), 1 + pieces.n_total // worth, len(pieces))
-    edges = np.linspace(0, pieces.n_total, max(threads, 1) + 1)[1:-1]
+    if threads <= 1:
+        counts.count(pieces)
+        return counts
+    edges = np.linspace(0, pieces.n_total, threads + 1)[1:-1]
     cuts = np.searchsorted(np.cumsum(pieces.ends - pieces.begins), edges)
-    parts = np.split(np.arange(len(pieces)), cuts)
-    kernel: Callable[..., Table] = _count_gapped if shape.gapped else _count_adjacent
-    run = partial(_count_occurring if shape.sparse else kernel, shape=shape)
-    results = each(lambda index: run(pieces.take(index)), parts, n_jobs)
-    counted: Any = results[0]
-    for more in results[1:]:
-        counted = counted + more
-    return cast(Table, counted)
+    parts = [pieces.take(index) for index in np.split(np.arange(len(pieces)), cuts)]
+    buffers = [counts, *(buffer(shape) for _ in parts[1:])]
+    each(lambda pair: pair[0].count(pair[1]), list(zip(buffers, parts, strict=True)), n_jobs)
+    return reduce(operator.add, buffers)
 
 
-def _count_occurring(pieces: Pieces, shape: Shape) -> Sparse:
-    return count_sparse(pieces, shape.offsets, shape.n_symbols)
+def _counted(pieces: Pieces, shape: Shape) -> Table:
+    counts = buffer(shape)
+    counts.count(pieces)
+    return counts.table()
 
 
-def _count_adjacent(pieces: Pieces, shape: Shape) -> Adjacent:
-    n, n_o, span = shape.n_windows, shape.n_symbols, shape.offsets[-1]
-    window = np.array(shape.offsets, np.int64)
-    where = (pieces.codes, pieces.begins, pieces.ends)
-    first, H_o = np.zeros(n, np.uint32), np.zeros(n * n_o * n, np.uint32)
-    _first_kernel(*where, pieces.fresh, window, n_o, first)
-    if shape.offsets == tuple(range(span + 1)):
-        # Of windows in a row, L, o and R one step later are one run of 2ℓ + 1 symbols, and R is
-        # what follows L in it: a single count gives both tables.
-        _run_kernel(*where, 2 * span + 3, n_o, H_o)
-        runs = H_o.astype(np.int64).reshape(n, n, n_o)
-        return Adjacent(shape.offsets, runs.sum(axis=2), runs.reshape(n, n_o, n), _wide(first, n))
-    H = np.zeros(n * n, np.uint32)
-    _adjacent_kernel(*where, window, n_o, H, H_o)
-    return Adjacent(shape.offsets, _wide(H, n, n), _wide(H_o, n, n_o, n), _wide(first, n))
-
-
-def _wide(counts: NDArray[np.uint32], *shape: int) -> NDArray[np.int64]:
-    return counts.astype(np.int64).reshape(shape)
-
-
-def _count_gapped(pieces: Pieces, shape: Shape) -> Gapped:
-    n, n_o, n_t = shape.n_windows, shape.n_symbols, max(shape.steps, 1)
-    sizes = ((n_t, n, n_o, n), (n_t, n, n), (n_t, n, n), (n_t, n_o, n_o), (n_o, n_o, n))
-    flat = [np.zeros(int(np.prod(size)), np.uint32) for size in sizes]
-    window = np.array(shape.offsets, np.int64)
-    args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh, window, n_o, shape.steps > 0)
-    _gapped_kernel(*args, *flat)
-    return Gapped(shape.offsets, *(_wide(t, *s) for t, s in zip(flat, sizes, strict=True)))
-
-
-@njit(cache=True, nogil=True)
-def _window_codes(codes, first, last, window, n_o, out):  # type: ignore[no-untyped-def]
-    """Codes of the windows that start at `first` to `last` - 1."""
-    for s in range(first, last):
-        code = np.uint32(0)
-        least = np.int32(0)
-        for j in range(window.shape[0]):
-            c = codes[s + window[j]]
-            least = min(least, c)
-            code = np.uint32(code * np.uint32(n_o) + np.uint32(c))
-        out[s - first] = code if least >= 0 else BAD
-
-
-@njit(cache=True, nogil=True)
-def _first_kernel(codes, begins, ends, fresh, window, n_o, first):  # type: ignore[no-untyped-def]
-    code = np.empty(1, np.uint32)
-    for i in range(begins.shape[0]):
-        if fresh[i] and ends[i] - begins[i] > window[-1]:
-            _window_codes(codes, begins[i], begins[i] + 1, window, n_o, code)
-            if code[0] != BAD:
-                first[code[0]] += np.uint32(1)
-
-
-@njit(cache=True, nogil=True)
-def _run_kernel(codes, begins, ends, length, n_o, counts):  # type: ignore[no-untyped-def]
-    """Count the runs of `length` symbols."""
-    no = np.uint32(n_o)
-    top = np.uint32(n_o**length)
-    for i in range(begins.shape[0]):
-        code = np.uint32(0)
-        seen = 0  # symbols since the last missing one
-        for t in range(begins[i], ends[i]):
-            c = codes[t]
-            if c < 0:
-                seen = 0
-                code = np.uint32(0)
-                continue
-            code = np.uint32(code * no + np.uint32(c))
-            seen += 1
-            if seen > length:  # the symbol that leaves the run
-                code = np.uint32(code - np.uint32(codes[t - length]) * top)
-            if seen >= length:
-                counts[code] += np.uint32(1)
-
-
-@njit(cache=True, nogil=True)
-def _adjacent_kernel(codes, begins, ends, window, n_o, H, H_o):  # type: ignore[no-untyped-def]
-    span = window[-1]
-    mirror = (span - window)[::-1].copy()  # a left window, read from its first symbol
-    no = np.uint64(n_o)
-    n_R = np.uint64(n_o ** window.shape[0])
-    left = np.empty(TILE, np.uint32)
-    right = np.empty(TILE + 1, np.uint32)
-    for i in range(begins.shape[0]):
-        begin, end = begins[i], ends[i]
-        # L ends at t-1, R at t and at t+1: t from begin + span + 1 to end - span - 2
-        for t0 in range(begin + span + 1, end - span - 1, TILE):
-            t1 = min(t0 + TILE, end - span - 1)
-            _window_codes(codes, t0 - 1 - span, t1 - 1 - span, mirror, n_o, left)
-            _window_codes(codes, t0, t1 + 1, window, n_o, right)
-            for t in range(t1 - t0):
-                L, R, R1, o = left[t], right[t], right[t + 1], codes[t0 + t]
-                if L != BAD and R != BAD and R1 != BAD and o >= 0:
-                    H[np.uint64(L) * n_R + np.uint64(R)] += np.uint32(1)
-                    row = np.uint64(L) * no + np.uint64(o)
-                    H_o[row * n_R + np.uint64(R1)] += np.uint32(1)
-
-
-@njit(cache=True, nogil=True)
-def _gapped_kernel(  # type: ignore[no-untyped-def]
-    codes, begins, ends, fresh, window, n_o, per_step, M_LoR, M_LR, M_LR1, M_oo, root
-):
-    span = window[-1]
-    mirror = (span - window)[::-1].copy()
-    no = np.uint64(n_o)
-    n_R = np.uint64(n_o ** window.shape[0])
-    left = np.empty(TILE, np.uint32)
-    right = np.empty(TILE + 1, np.uint32)
-    for i in range(begins.shape[0]):
-        begin, end = begins[i], ends[i]
-        if fresh[i] and end - begin > span + 2:
-            _window_codes(codes, begin + 2, begin + 3, window, n_o, right)
-            o1, o2 = codes[begin], codes[begin + 1]
-            if o1 >= 0 and o2 >= 0 and right[0] != BAD:
-                root[(np.uint64(o1) * no + np.uint64(o2)) * n_R + np.uint64(right[0])] += np.uint32(
-                    1
-                )
-        for t in range(begin, end - 1):
-            o, o1 = codes[t], codes[t + 1]
-            if o >= 0 and o1 >= 0:
-                step = np.uint64(t - begin) if per_step else np.uint64(0)
-                M_oo[(step * no + np.uint64(o)) * no + np.uint64(o1)] += np.uint32(1)
-        # L ends at t-1, R starts at t+1 and, for M_LR1, at t+2
-        for t0 in range(begin + span + 1, end - span - 1, TILE):
-            t1 = min(t0 + TILE, end - span - 1)
-            later = min(t1 + 2, end - span)  # the last R that fits may be the one at t1
-            _window_codes(codes, t0 - 1 - span, t1 - 1 - span, mirror, n_o, left)
-            _window_codes(codes, t0 + 1, later, window, n_o, right)
-            for t in range(t1 - t0):
-                L, R, o = left[t], right[t], codes[t0 + t]
-                if L == BAD or R == BAD:
-                    continue
-                step = np.uint64(t0 + t - begin) if per_step else np.uint64(0)
-                row = step * n_R + np.uint64(L)
-                if o >= 0:
-                    M_LoR[(row * no + np.uint64(o)) * n_R + np.uint64(R)] += np.uint32(1)
-                if t0 + t + 2 < later and right[t + 1] != BAD:
-                    if per_step:  # D̃ for step t+1 has this left window
-                        row += n_R
-                    M_LR[row * n_R + np.uint64(R)] += np.uint32(1)
-                    M_LR1[row * n_R + np.uint64(right[t + 1])] += np.uint32(1)
+def _added(a: tuple[Table, ...], b: tuple[Table, ...]) -> tuple[Table, ...]:
+    """Two sets of tables of the same shapes, or the one that there is."""
+    if not a or not b:
+        return a or b
+    return tuple(mine + its for mine, its in zip(a, b, strict=True))

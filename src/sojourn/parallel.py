@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from threading import Event, Lock
 from typing import TypeVar
 
 import numpy as np
@@ -108,6 +109,50 @@ def in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) 
         finally:
             for future in running:
                 future.cancel()
+
+
+def shared_out(
+    fn: Callable[[Iterator[P]], R], partitions: Sequence[P], n_jobs: int | None
+) -> list[R]:
+    """Results of ``fn``, called once by each thread with an iterator over partitions.
+
+    Each partition goes to one thread, the next that is free, so that which thread has which is left
+    to chance; the results must add up to the same in any case. Where one call fails, the others are
+    given no more.
+
+    Examples
+    --------
+    >>> sum(shared_out(sum, [1, 2, 3, 4], n_jobs=2))
+    10
+    """
+    threads = min(n_threads(n_jobs), len(partitions))
+    if threads <= 1:
+        return [fn(iter(partitions))]
+    lock, stopped = Lock(), Event()
+    waiting = iter(partitions[threads:])
+
+    def taken(first: P) -> Iterator[P]:
+        yield first  # a thread that comes late finds at least this
+        while not stopped.is_set():
+            with lock:
+                after = list(islice(waiting, 1))
+            if not after:
+                return
+            yield after[0]
+
+    def run(first: P) -> R:
+        try:
+            return fn(taken(first))
+        except BaseException:
+            stopped.set()
+            raise
+
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(run, first) for first in partitions[:threads]]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            stopped.set()
 
 
 def each(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None = None) -> list[R]:

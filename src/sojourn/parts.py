@@ -1,20 +1,23 @@
 """Data in partitions that are read when a pass needs them: by threads here, or on a cluster.
 
-A pass gives a task to every partition and joins what the tasks return, neighbour with neighbour.
-Data in memory are one partition, and then the threads work inside of it.
+A pass gives a task to every partition and joins what the tasks return, neighbour with neighbour; or
+it lets every thread count up partitions in whichever order they come. Data in memory are one
+partition, and then the threads work inside of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.parallel import in_order
+from sojourn.parallel import in_order, shared_out
 from sojourn.reading.layout import Malformed
 from sojourn.sequences import Sequences
 from sojourn.sources import Partition, Scan, warn_skipped
@@ -39,12 +42,27 @@ class Part:
         Number of its symbols, once it is known.
     n_jobs : int or None
         Number of threads to work on it.
+    number : int
+        Its place among the partitions.
     """
 
     source: Partition | Sequences
     begin: int = 0
     size: int | None = None
     n_jobs: int | None = 1
+    number: int = 0
+
+    def load(self) -> tuple[Sequences, Malformed | None]:
+        """Its sequences, and the malformed rows among them if there are any."""
+        if isinstance(self.source, Sequences):
+            return self.source, None
+        sequences, malformed = self.source.load()
+        if self.size is not None and sequences.n_total != self.size:
+            raise SojournError(
+                f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
+                f"read; files must not change during a fit"
+            )
+        return sequences, malformed if malformed.count else None
 
     def __str__(self) -> str:
         if isinstance(self.source, Sequences):
@@ -56,29 +74,58 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Loaded:
+    """A partition that has been read: its sequences, and the rest as in `Part`."""
+
+    number: int
+    sequences: Sequences
+    begin: int
+    n_jobs: int | None
+
+
+# What partitions are given to one after the other as they are read.
+Run = Callable[[Iterator[Loaded]], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a task returned, and the malformed rows that were met."""
+    """What a run returned, and the malformed rows that were met, by number of partition."""
 
     value: Any
-    skipped: tuple[Malformed, ...] = ()
+    skipped: tuple[tuple[int, Malformed], ...] = ()
 
 
-def run_part(task: Task, part: Part) -> Outcome:
-    """Read a partition and give it to the task."""
-    if isinstance(part.source, Sequences):
-        return Outcome(task(part.source, part.begin, part.n_jobs))
-    sequences, malformed = part.source.load()
-    if part.size is not None and sequences.n_total != part.size:
-        raise SojournError(
-            f"{part} holds {sequences.n_total} symbols, but held {part.size} when it was first "
-            f"read; files must not change during a fit"
-        )
-    value = task(sequences, part.begin, part.n_jobs)
-    return Outcome(value, (malformed,) if malformed.count else ())
+@dataclass(frozen=True)
+class InOrder:
+    """The run that gives each partition to a task and joins what the tasks return."""
+
+    task: Task
+    join: Join
+
+    def __call__(self, partitions: Iterator[Loaded]) -> Any:
+        """What the tasks returned, joined."""
+        return reduce(self.join, (self.task(p.sequences, p.begin, p.n_jobs) for p in partitions))
+
+
+def run_parts(run: Run, parts: Iterable[Part], done: Callable[[], object] | None = None) -> Outcome:
+    """Read partitions, one when the one before it is done with, and give them to a run."""
+    skipped = []
+
+    def loaded() -> Iterator[Loaded]:
+        for part in parts:
+            sequences, malformed = part.load()
+            if malformed is not None:
+                skipped.append((part.number, malformed))
+            yield Loaded(part.number, sequences, part.begin, part.n_jobs)
+            del sequences  # before the next is read
+            if done is not None:
+                done()
+
+    return Outcome(run(loaded()), tuple(skipped))
 
 
 def join_outcomes(join: Join, a: Outcome, b: Outcome) -> Outcome:
-    """What two neighbours returned, as one."""
+    """What two runs returned, as one."""
     return Outcome(join(a.value, b.value), a.skipped + b.skipped)
 
 
@@ -121,7 +168,7 @@ class Parts:
                     "leave it out"
                 )
             return cls((Part(data, 0, data.n_total, n_jobs),), data.vocabulary, 1)
-        parts = tuple(Part(partition) for partition in data.partitions)
+        parts = tuple(Part(source, number=i) for i, source in enumerate(data.partitions))
         return cls(parts, data.vocabulary, n_jobs, client)
 
     @property
@@ -154,36 +201,57 @@ class Parts:
 
     def reduced(self, task: Task, join: Join) -> Any:
         """What the tasks of all partitions return, joined in order."""
+        run = InOrder(task, join)
         if self.client is not None:
-            from sojourn.cluster import reduced_on
+            return self._on_cluster(run, join)
+        results = in_order(lambda part: run_parts(run, (part,)), self.parts, self.n_jobs)
+        return self._joined(self._watched(results), join)
 
-            whole = reduced_on(self.client, task, self.parts, join, self.vocabulary, self.watch)
-        else:
-            results = self._outcomes(task)
-            whole = next(results)
-            for outcome in results:
-                whole = join_outcomes(join, whole, outcome)
-        self._warn(whole.skipped)
-        return whole.value
+    def tallied(self, run: Run, join: Join) -> Any:
+        """What runs over some of the partitions each, in any order, return, joined.
+
+        Every thread has one run, so that what a run counts into is there once a thread.
+        """
+        if self.client is not None:
+            return self._on_cluster(run, join)
+        lock, n_done = Lock(), 0
+
+        def done() -> None:
+            nonlocal n_done
+            with lock:
+                n_done += 1
+                if self.watch is not None:
+                    self.watch(n_done, len(self.parts))
+
+        runs = shared_out(lambda parts: run_parts(run, parts, done), self.parts, self.n_jobs)
+        return self._joined(iter(runs), join)
 
     def each(self, task: Task) -> list[Any]:
         """What the tasks of all partitions return, in order."""
         values: list[Any] = self.reduced(Listed(task), _extended)
         return values
 
-    def _outcomes(self, task: Task) -> Iterator[Outcome]:
-        def run(part: Part) -> Outcome:
-            return run_part(task, part)
+    def _on_cluster(self, run: Run, join: Join) -> Any:
+        from sojourn.cluster import reduced_on
 
-        for done, outcome in enumerate(in_order(run, self.parts, self.n_jobs), 1):
+        whole = reduced_on(self.client, run, self.parts, join, self.vocabulary, self.watch)
+        return self._joined(iter((whole,)), join)
+
+    def _watched(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        for done, outcome in enumerate(outcomes, 1):
             if self.watch is not None:
                 self.watch(done, len(self.parts))
             yield outcome
 
-    def _warn(self, skipped: tuple[Malformed, ...]) -> None:
-        # Sizes are known after the first pass, which has said it.
-        if skipped and not self.known:
-            warn_skipped(skipped)
+    def _joined(self, outcomes: Iterator[Outcome], join: Join) -> Any:
+        whole = next(outcomes)
+        for outcome in outcomes:
+            whole = join_outcomes(join, whole, outcome)
+        # Sizes are known after the first pass, which has warned.
+        if whole.skipped and not self.known:
+            in_order_of_files = sorted(whole.skipped, key=lambda pair: pair[0])
+            warn_skipped([malformed for _, malformed in in_order_of_files])
+        return whole.value
 
 
 @dataclass(frozen=True)

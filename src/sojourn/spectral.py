@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,8 +15,8 @@ from sojourn.checks import one_of, whole
 from sojourn.choice import learn
 from sojourn.filtering import Filter, make_filter, next_symbol, raw_log_prob, run_filter
 from sojourn.model import SequenceModel
-from sojourn.moments import Moments, count
-from sojourn.parts import Parts
+from sojourn.moments import Tally
+from sojourn.parts import Loaded, Parts
 from sojourn.sequences import Sequences
 from sojourn.sharedfilter import SharedFilter
 from sojourn.sources import Scan
@@ -245,11 +245,13 @@ class SpectralHSMM(SequenceModel):
             )
         counting = _Counting(
             self._windows(n_x, n_d, n_o),
+            n_o,
             gapped=self.algorithm == "pooled",
             per_step=self.algorithm == "per_step",
             shift=before.n_sequences if before and parts.in_memory is not None else 0,
         )
-        moments = parts.reduced(counting, operator.add)
+        tally: Tally = parts.tallied(counting, operator.add)
+        moments = tally.moments()
         if before:
             moments = before + moments
         seed = 0 if self.random_state is None else self.random_state
@@ -280,22 +282,20 @@ class SpectralHSMM(SequenceModel):
 
 @dataclass(frozen=True)
 class _Counting:
-    """The task that counts one partition."""
+    """The run that counts."""
 
     windows: tuple[tuple[int, ...], ...]
+    n_symbols: int
     gapped: bool
     per_step: bool
     shift: int
 
-    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> Moments:
-        return count(
-            sequences,
-            self.windows,
-            gapped=self.gapped,
-            per_step=self.per_step,
-            n_jobs=n_jobs,
-            shift=self.shift,
-        )
+    def __call__(self, partitions: Iterator[Loaded]) -> Tally:
+        kind = {"gapped": self.gapped, "per_step": self.per_step}
+        tally = Tally(self.windows, self.n_symbols, **kind)
+        for part in partitions:
+            tally.add(part.sequences, part.n_jobs, self.shift)
+        return tally
 
 
 @dataclass(frozen=True, eq=False)

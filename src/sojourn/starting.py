@@ -9,7 +9,7 @@ small samples left open, go over everything.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from sojourn.em import EMResult, State, run_em
 from sojourn.errors import SojournError
-from sojourn.moments import Moments, count
+from sojourn.moments import Tally
 from sojourn.parallel import each
 from sojourn.params import Params, Rng, allows_self_transitions
-from sojourn.parts import Parts
+from sojourn.parts import Loaded, Parts
 from sojourn.recovery import recover_emission, starting_from
 from sojourn.samples import LARGEST, draw_samples, gathered, sample_sizes
 from sojourn.sequences import Sequences
@@ -175,11 +175,11 @@ def fit_params(
         parts = parts.sized(list(saved.sizes))
     elif given:
         sizes = [part.size for part in parts.parts if part.size is not None]
-        parts = parts.sized(sizes if parts.known else _look(parts, ()).sizes)
+        parts = parts.sized(sizes if parts.known else _look(parts, ()).in_order)
         saved = Saved(_sizes(parts), models=(init,) if isinstance(init, Params) else ())
     else:
         look = _look(parts, () if init == "random" else _shapes(n_symbols))
-        parts = parts.sized(look.sizes)
+        parts = parts.sized(look.in_order)
         starts = tuple(_starts(look, size, loops, for_starts))
         if init == "moments":
             sample = _samples(parts, size, salt).drawn[0]
@@ -227,34 +227,44 @@ def _sizes(parts: Parts) -> tuple[int, ...]:
 class _Look:
     """What a first pass tells: sizes, symbols, and moments to start from; these add."""
 
-    sizes: list[int]
+    sizes: dict[int, int]
     frequencies: NDArray[np.int64]
-    moments: Moments | None
+    tally: Tally | None
+
+    @property
+    def in_order(self) -> list[int]:
+        """Sizes of the partitions."""
+        return [self.sizes[number] for number in sorted(self.sizes)]
 
     def __add__(self, other: _Look) -> _Look:
-        moments = self.moments
-        if moments is not None and other.moments is not None:
-            moments = moments + other.moments
-        return _Look(self.sizes + other.sizes, self.frequencies + other.frequencies, moments)
+        tally = self.tally
+        if tally is not None and other.tally is not None:
+            tally = tally + other.tally
+        return _Look(self.sizes | other.sizes, self.frequencies + other.frequencies, tally)
 
 
 @dataclass(frozen=True)
 class _Looking:
-    """The task of that pass."""
+    """The run of that pass."""
 
     shapes: tuple[Shape, ...]
+    n_symbols: int
 
-    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> _Look:
-        codes, n_o = sequences.codes, sequences.n_symbols
-        moments = None
-        if self.shapes:
-            windows = [shape.offsets for shape in self.shapes]
-            moments = count(sequences, windows, gapped=True, holdout=False, n_jobs=n_jobs)
-        return _Look([sequences.n_total], np.bincount(codes[codes >= 0], minlength=n_o), moments)
+    def __call__(self, partitions: Iterator[Loaded]) -> _Look:
+        windows = [shape.offsets for shape in self.shapes]
+        tally = Tally(windows, self.n_symbols, gapped=True, holdout=False)
+        sizes, frequencies = {}, np.zeros(self.n_symbols, np.int64)
+        for part in partitions:
+            codes = part.sequences.codes
+            sizes[part.number] = len(codes)
+            frequencies += np.bincount(codes[codes >= 0], minlength=self.n_symbols)
+            if windows:
+                tally.add(part.sequences, part.n_jobs)
+        return _Look(sizes, frequencies, tally if windows else None)
 
 
 def _look(parts: Parts, shapes: tuple[Shape, ...]) -> _Look:
-    found: _Look = parts.reduced(_Looking(shapes), operator.add)
+    found: _Look = parts.tallied(_Looking(shapes, parts.n_symbols), operator.add)
     return found
 
 
@@ -269,13 +279,13 @@ def _starts(
 ) -> list[Params]:
     """Models to start from: random ones, and some with emissions recovered from moments."""
     n_x, n_d, n_o = size
-    n_random = N_RANDOM_ALONE if look.moments is None else N_RANDOM
+    n_random = N_RANDOM_ALONE if look.tally is None else N_RANDOM
     starts = [Params.random(*size, rng, self_transitions=loops) for _ in range(n_random)]
     # Of all steps, the ends too, and one more each: EM cannot leave a zero, and a symbol that
     # stands only at an end, or nowhere in this part of the data, must not be impossible.
     frequencies = 1 + look.frequencies
     ranks_of = dict(WINDOWS)
-    for table in look.moments.tables if look.moments is not None else ():
+    for table in look.tally.moments().tables if look.tally is not None else ():
         if not isinstance(table, Gapped) or not table.M_LoR.any():
             continue
         M_LoR, length = table.M_LoR[0], len(table.offsets)
