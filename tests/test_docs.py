@@ -1,0 +1,148 @@
+"""What the manual shows that is not a doctest: scripts and command lines, run on small files."""
+
+import re
+import shlex
+import subprocess
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import sojourn as sj
+from sojourn.cli.commands import commands
+
+ROOT = Path(__file__).parent.parent
+PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+WORDS = np.array(["bank_left", "climb", "throttle_up"])
+MODEL = sj.Params.random(2, 2, 3, rng=0)
+
+
+def blocks(page, *languages):
+    """The blocks of code on a page."""
+    fenced = re.findall(r"^```(\w+)\n(.*?)^```", PAGES[page], flags=re.DOTALL | re.MULTILINE)
+    return [body for language, body in fenced if language in languages]
+
+
+def scripts(page):
+    return [body for body in blocks(page, "python") if ">>> " not in body]
+
+
+def commands_of(page):
+    """Command lines of `sojourn`, each with what is piped into it."""
+    lines = "".join(blocks(page, "console", "text")).splitlines()
+    lines = [line.removeprefix("$ ") for line in lines]
+    return [line for line in lines if re.match(r"(.*\| )?sojourn ", line)]
+
+
+def table(n, seed):
+    drawn = MODEL.sample(n, 40, rng=seed)
+    user = np.repeat([f"{seed}-{i:03d}" for i in range(n)], 40)
+    return pa.table(
+        {"user": user, "seconds": np.tile(np.arange(40), n), "event": WORDS[drawn.codes]}
+    )
+
+
+def test_every_page_with_a_script_is_run_below():
+    assert {page for page in PAGES if scripts(page)} == {"scale.md", "theory-ranks.md"}
+
+
+def test_the_script_on_ranks(capsys):
+    (script,) = scripts("theory-ranks.md")
+    small = script.replace("n_states=8, max_duration=40, n_symbols=9", "2, 3, 3")
+    assert small != script
+    exec(small, {})
+    assert capsys.readouterr().out.count("Lemma 8") == 2
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_scripts_on_scale(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    for folder in ("events", "raw"):
+        Path(folder).mkdir()
+    for seed in (1, 2):
+        pq.write_table(table(60, seed), f"events/{seed}.parquet")
+        pa.csv.write_csv(table(60, seed), f"raw/{seed}.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the cluster, about ports
+        cluster = distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        )
+    names = {}
+    with cluster:
+        for script in scripts("scale.md"):
+            here = script.replace("tcp://scheduler:8786", cluster.scheduler_address)
+            small = here.replace("(8, 40)", "(2, 2)")
+            if "checkpoint" in names:
+                small = small.replace("fit.checkpoint", "other.checkpoint")
+            exec(small, names)
+            if "fit.checkpoint" in script:
+                names["checkpoint"] = True
+        names["client"].close()
+    assert Path("sorted.parquet").exists()
+    assert len(names["parts"]) == 1
+    assert names["model"].score_samples(names["parts"]).shape == (120,)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("manual")
+    for seed, name in enumerate(("events", "normal", "new", "held-out", "quiet_days", "today")):
+        events = table(60, seed).rename_columns(["flight", "seconds", "command"])
+        kind = np.where(np.arange(len(events)) % 400 < 40, "strange", "routine")
+        pa.csv.write_csv(events.append_column("kind", [kind]), folder / f"{name}.csv")
+    (folder / "commands.log").write_text("climb\nbank_left\n")
+    columns = {"id": "flight", "time": "seconds", "symbol": "command"}
+    normal = sj.read(folder / "normal.csv", **columns)
+    sj.SpectralHSMM(2, 2).fit(normal).save(folder / "model.sojourn")
+    return folder
+
+
+PLAIN = ("cli.md", "detection.md", "report.md", "start.md")
+
+
+@pytest.mark.parametrize("page", PLAIN)
+def test_the_command_lines_run(folder, monkeypatch, page):
+    monkeypatch.chdir(folder)
+    if page == "report.md":  # which begins where another page has ended
+        arguments = ["fit", "normal.csv", "--detector", "-o", "flights.sojourn"]
+        assert run(arguments).exit_code == 0
+    lines = commands_of(page)
+    assert len(lines) >= 3
+    for line in lines:
+        before, _, command = line.rpartition("| ")
+        given = None
+        if before:
+            ends = before.replace("tail -f", "tail")  # else it would wait for more
+            given = subprocess.run(ends, shell=True, check=True, capture_output=True).stdout
+        done = run(shlex.split(command)[1:], given)
+        assert done.exit_code == 0, (line, done.output)
+
+
+def run(arguments, given=None):
+    if arguments[0] == "fit":  # the last of an option counts
+        arguments = [*arguments, "--states", "2", "--max-duration", "2"]
+        arguments += ["--contamination", "0.05"] * ("--detector" in arguments)
+    if arguments[0] == "detect" or arguments[0] == "report":
+        arguments += ["--contamination", "0.05"] * ("--normal" in arguments)
+    return CliRunner().invoke(commands, arguments, input=given, catch_exceptions=False)
+
+
+def test_the_command_lines_of_long_experiments_are_understood():
+    lines = commands_of("reproduction.md")
+    assert len(lines) >= 5
+    for line in lines:
+        _, group, name, *arguments = shlex.split(line)
+        command = commands.commands[group].commands[name]
+        arguments = [ROOT / "docs" if word == "recordings" else word for word in arguments]
+        command.make_context(name, [str(word) for word in arguments])
+
+
+def test_every_page_with_command_lines_is_run_above():
+    assert {page for page in PAGES if commands_of(page)} == {*PLAIN, "reproduction.md"}
