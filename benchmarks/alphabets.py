@@ -17,11 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ngrams import NGram
+from benchmarks.spectral import rmse
 from sojourn import HSMM, Params, SpectralHSMM, load
 
 N_X, N_D = 20, 10
 SIZES = ((200, 10**6), (2000, 10**6), (2000, 10**7), (50_000, 10**7))
-EM_SIZES = ((2000, 2 * 10**5), (50_000, 2 * 10**5))
+WINDOW_SIZES = ((200, 10**6), (2000, 10**6), (50_000, 10**6))
+LONGER, LONGER_MODELS = (5000, 100_000), 3
+EM_SIZES = ((200, 2 * 10**5), (2000, 2 * 10**5), (50_000, 2 * 10**5))
 
 
 def truth(n_symbols: int, rng: int = 0) -> Params:
@@ -69,6 +72,34 @@ def spectral(n_symbols: int, n_total: int) -> None:
     )
 
 
+def by_window(n_symbols: int, n_total: int) -> None:
+    """Windows of two, three and four symbols, given."""
+    p = truth(n_symbols)
+    training, test = p.sample(n_total // 1000, 1000, rng=1), p.sample(20, 1000, rng=2)
+    for length in (1, 2, 3, 4):
+        worked = time.process_time()
+        model = SpectralHSMM(N_X, N_D, windows=tuple(range(length))).fit(training)
+        processor = time.process_time() - worked
+        print(
+            f"{n_symbols:6,d} {n_total:11,d} {length:7d} {processor:9.0f} {peak():7.2f} "
+            f"{model.rank_:4d} {model.score(test):8.3f}",
+            flush=True,
+        )
+
+
+def longer(n: int) -> None:
+    """Longer windows on a small alphabet, beyond what a dense table can hold."""
+    for seed in range(LONGER_MODELS):
+        p = Params.random(4, 6, 5, rng=seed)
+        training, test = p.sample(n, 100, rng=1000 + seed), p.sample(1000, 100, rng=2000 + seed)
+        true = p.log_prob(test)
+        errors = []
+        for length in (1, 2, 3, 4, 5, 6):
+            model = SpectralHSMM(4, 6, windows=tuple(range(length))).fit(training)
+            errors.append((rmse(model.score_samples(test), true), model.rank_))
+        print(f"{n:7,d} {seed:5d}  " + "".join(f"{e:7.3f} ({k:2d})" for e, k in errors), flush=True)
+
+
 def em(n_symbols: int, n_total: int) -> None:
     """A few passes of EM at one size."""
     p = truth(n_symbols)
@@ -87,6 +118,12 @@ def run() -> None:
         "1-gram  2-gram  3-gram  µs each  MB alone   all   same"
     )
     _apart("spectral", SIZES)
+    print("\nThe same with given windows of so many symbols in a row")
+    print("symbols    training  window processor      GB rank    score")
+    _apart("by_window", WINDOW_SIZES)
+    print("\n(4, 6, 5): error of the likelihood (rank) by length of the window, 1 to 6 symbols")
+    for n in LONGER:
+        longer(n)
     print("\nHSMM(20, 10), three passes after the race of starts")
     print("symbols    training processor      GB")
     _apart("em", EM_SIZES)

@@ -1,4 +1,4 @@
-"""From disk and by several: time and memory by size of data, threads and workers, killed workers.
+"""From disk and by several: time and memory by size of data, threads and workers.
 
 ``SOJOURN_SCALE`` is the largest number of symbols, 10^8 if not given. Files go to a temporary
 folder and are deleted.
@@ -8,12 +8,10 @@ import operator
 import os
 import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -23,8 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sojourn import Params, SpectralHSMM, scan
+from sojourn.choice import learn
 from sojourn.parts import Parts
 from sojourn.spectral import _Counting
+from sojourn.sums import concatenated
 from sojourn.windows import candidate_offsets
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
@@ -46,44 +46,69 @@ def write(folder, n_symbols, length=1000, per_file=10**7):
         )
 
 
+def scanned(folder):
+    pattern = str(folder / "*.parquet")
+    return scan(pattern, id="id", symbol="symbol", time=False, vocabulary=range(SIZE[2]))
+
+
 def counted(folder, n_jobs=None, client=None):
     """Seconds of the one pass that counts, and what it counted."""
-    files = scan(
-        str(folder / "*.parquet"), id="id", symbol="symbol", time=False, vocabulary=range(SIZE[2])
-    )
-    parts = Parts.of(files, n_jobs, client)
+    parts = Parts.of(scanned(folder), n_jobs, client)
     began = time.perf_counter()
     moments = parts.tallied(_Counting(WINDOWS, SIZE[2], False, False, 0), operator.add).moments()
     return time.perf_counter() - began, moments
 
 
-def one_fit(folder):
-    """Counting, then the rest of a fit, and the peak of memory: printed for the parent."""
-    folder = Path(folder)
-    seconds, moments = counted(folder)
-    files = scan(
-        str(folder / "*.parquet"), id="id", symbol="symbol", time=False, vocabulary=range(SIZE[2])
-    )
+def one_fit(folder, few):
+    """Counting by one thread and by all, the rest of a fit, and the peak of memory."""
+    folder, few = Path(folder), Path(few)
+    counted(few, n_jobs=1)  # imports, and kernels read from their cache
+    fixed, _ = counted(few, n_jobs=1)
+    by_one, _ = counted(folder, n_jobs=1)
+    by_all, moments = counted(folder)
     began = time.perf_counter()
-    SpectralHSMM(*SIZE[:2]).fit(files)
+    learn(moments, None, SIZE[0] * SIZE[1], SIZE[0])
+    rest = time.perf_counter() - began
+    began = time.perf_counter()
+    SpectralHSMM(*SIZE[:2]).fit(scanned(folder))
     whole = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(seconds, max(whole - seconds, 0.0), peak, moments.n_total)
+    print(fixed, by_one, by_all, rest, whole, peak)
 
 
 def by_size(root):
-    print(f"load {os.getloadavg()[0]:.1f}; model {SIZE}, windows {WINDOWS}")
-    print("   symbols  counting s  ns a symbol  rest of fit s  peak MiB")
+    print(f"load {os.getloadavg()[0]:.1f}; model {SIZE}, windows {WINDOWS}, from Parquet files")
+    print("           counting by one thread                    by all  rest of    whole    peak")
+    print("   symbols  fixed s        s  ns a symbol beyond it       s    fit s    fit s     MiB")
+    few = root / "few"
+    few.mkdir()
+    write(few, 1000)
     for n in (n for n in (10**6, 10**7, 10**8) if n <= LARGEST):
         folder = root / f"{n}"
         folder.mkdir()
         write(folder, n)
-        command = [sys.executable, "-m", "benchmarks.scale", str(folder)]
+        command = [sys.executable, "-m", "benchmarks.scale", str(folder), str(few)]
         subprocess.run(command, check=True, capture_output=True)  # fills the page cache
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        seconds, rest, peak = map(float, out[:3])
-        print(f"{n:10d}  {seconds:10.2f}  {1e9 * seconds / n:11.1f}  {rest:13.2f}  {peak:8.0f}")
+        fixed, by_one, by_all, rest, whole, peak = map(float, out)
+        print(
+            f"{n:10d} {fixed:8.3f} {by_one:8.2f} {1e9 * (by_one - fixed) / n:21.1f} "
+            f"{by_all:7.2f} {rest:8.2f} {whole:8.2f} {peak:7.0f}"
+        )
     return folder
+
+
+def in_memory(folder):
+    """The whole fit of data that are in memory, by one thread and by all."""
+    data = concatenated(list(scanned(folder)))
+    times = {n: [] for n in (1, None)}
+    for _ in range(3):
+        for n in times:
+            began = time.perf_counter()
+            SpectralHSMM(*SIZE[:2], n_jobs=n).fit(data)
+            times[n].append(time.perf_counter() - began)
+    one, two = (statistics.median(values) for values in times.values())
+    print(f"{data.n_total} symbols in memory, whole fit: {one:.2f} s by one thread, {two:.2f} s")
 
 
 def by_workers(folder):
@@ -109,42 +134,16 @@ def by_workers(folder):
         print(f"1 {kind}: {one:.2f} s, 2: {two:.2f} s, {one / two:.2f} times")
 
 
-def killed(root, n_runs=20):
-    import distributed
-
-    folder = root / "killed"
-    folder.mkdir()
-    write(folder, 2 * 10**6, per_file=10**5)
-    _, truth = counted(folder)
-    rng, exact = np.random.default_rng(0), 0
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with (
-        distributed.LocalCluster(n_workers=2, silence_logs=50, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        for _ in range(n_runs):
-            client.wait_for_workers(2)
-            pids = sorted(client.run(os.getpid).values())
-            victim, moment = int(rng.choice(pids)), float(rng.uniform(0.0, 1.0))
-            killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
-            killer.start()
-            _, found = counted(folder, client=client)
-            killer.join()
-            pairs = zip(truth.tables, found.tables, strict=True)
-            exact += all(np.array_equal(a.H_o, b.H_o) for a, b in pairs)
-    print(f"workers killed at random moments: {exact} of {n_runs} results exact")
-
-
 def run():
     warnings.simplefilter("ignore")
     root = Path(tempfile.mkdtemp(prefix="sojourn-scale-"))
     try:
         largest = by_size(root)
+        in_memory(largest)
         by_workers(largest)
-        killed(root)
     finally:
         shutil.rmtree(root)
 
 
 if __name__ == "__main__":
-    one_fit(sys.argv[1])
+    one_fit(*sys.argv[1:])

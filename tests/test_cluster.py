@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -104,28 +106,61 @@ def joined(a, b):
     return a + b
 
 
-def processes(client):
-    """Ids of the worker processes that the cluster of this test has started."""
-    return [w.pid for w in client.cluster.workers.values() if w.pid is not None]
+class Crew:
+    """Workers without nannies, which may be killed at any moment and are replaced at once.
+
+    A nanny gives a worker up that is killed while it starts.
+    """
+
+    def __init__(self, address, n):
+        self.command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+        self.command += ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
+        self.workers = [self.started() for _ in range(n)]
+
+    def started(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # the tasks of this file
+        return subprocess.Popen(self.command, env=env, **quiet)
+
+    def kill(self, number):
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.workers[number] = self.started()
+
+    def close(self):
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
 
 
-def test_killed_workers_are_survived(client, eight):
+@pytest.fixture
+def crewed():
+    """A client of a scheduler, and its crew."""
+    options = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+    cluster = distributed.LocalCluster(n_workers=0, processes=True, **options)
+    crew = Crew(cluster.scheduler_address, 2)
+    with cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client, crew
+        crew.close()
+
+
+def test_killed_workers_are_survived(crewed, eight):
+    client, crew = crewed
     truth = Parts.of(eight).reduced(Slow(), joined)
     rng = np.random.default_rng(0)
-    for _ in range(4):  # twenty times in benchmarks/scale.py
-        client.wait_for_workers(1, timeout=60)
-        victim, moment = int(rng.choice(processes(client))), float(rng.uniform(0.0, 0.4))
-        killer = threading.Timer(moment, os.kill, (victim, signal.SIGKILL))
+    for _ in range(20):
+        number, moment = int(rng.integers(2)), float(rng.uniform(0.0, 0.4))
+        killer = threading.Timer(moment, crew.kill, (number,))
         killer.start()
         found = Parts.of(eight, client=client).reduced(Slow(), joined)
         killer.join()
         assert found == truth
 
 
-def test_an_estimator_survives_a_killed_worker(client, eight):
-    client.wait_for_workers(1, timeout=60)
-    victim = processes(client)[0]
-    killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
+def test_an_estimator_survives_a_killed_worker(crewed, eight):
+    client, crew = crewed
+    killer = threading.Timer(0.3, crew.kill, (0,))
     killer.start()
     there = HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(eight, client=client)
     killer.join()
