@@ -29,6 +29,7 @@ from sojourn.windows import candidate_offsets
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
 SIZE = (8, 40, 9)
+REPEATS = 5
 WINDOWS = candidate_offsets(*SIZE)
 
 
@@ -60,20 +61,32 @@ def counted(folder, n_jobs=None, client=None):
 
 
 def one_fit(folder, few):
-    """Counting by one thread and by all, the rest of a fit, and the peak of memory."""
+    """Counting by one thread and by all, and the rest of a fit."""
     folder, few = Path(folder), Path(few)
     counted(few, n_jobs=1)  # imports, and kernels read from their cache
     fixed, _ = counted(few, n_jobs=1)
-    by_one, _ = counted(folder, n_jobs=1)
+    by_one = statistics.median(counted(folder, n_jobs=1)[0] for _ in range(3))
     by_all, moments = counted(folder)
     began = time.perf_counter()
     learn(moments, None, SIZE[0] * SIZE[1], SIZE[0])
     rest = time.perf_counter() - began
+    print(fixed, by_one, by_all, rest)
+
+
+def whole_fit(folder):
+    """A fit from files, and the peak of its memory."""
     began = time.perf_counter()
-    SpectralHSMM(*SIZE[:2]).fit(scanned(folder))
-    whole = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(fixed, by_one, by_all, rest, whole, peak)
+    SpectralHSMM(*SIZE[:2]).fit(scanned(Path(folder)))
+    seconds = time.perf_counter() - began
+    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def alone(job, *folders):
+    """What a job prints in a process of its own."""
+    code = f"from benchmarks import scale; scale.{job}(*{[str(folder) for folder in folders]!r})"
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return map(float, out.split())
 
 
 def by_size(root):
@@ -87,10 +100,8 @@ def by_size(root):
         folder = root / f"{n}"
         folder.mkdir()
         write(folder, n)
-        command = [sys.executable, "-m", "benchmarks.scale", str(folder), str(few)]
-        subprocess.run(command, check=True, capture_output=True)  # fills the page cache
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        fixed, by_one, by_all, rest, whole, peak = map(float, out)
+        whole, peak = alone("whole_fit", folder)  # and fills the page cache
+        fixed, by_one, by_all, rest = alone("one_fit", folder, few)
         print(
             f"{n:10d} {fixed:8.3f} {by_one:8.2f} {1e9 * (by_one - fixed) / n:21.1f} "
             f"{by_all:7.2f} {rest:8.2f} {whole:8.2f} {peak:7.0f}"
@@ -116,7 +127,7 @@ def by_workers(folder):
 
     times = {"1 thread": [], "2 threads": [], "1 worker": [], "2 workers": []}
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    for _ in range(3):
+    for _ in range(REPEATS):
         for n in (1, 2):
             name = f"{n} thread{'s' * (n > 1)}"
             times[name].append(counted(folder, n_jobs=n)[0])
@@ -128,7 +139,7 @@ def by_workers(folder):
                 name = f"{n} worker{'s' * (n > 1)}"
                 times[name].append(counted(folder, client=client)[0])
     median = {name: statistics.median(values) for name, values in times.items()}
-    print(f"load {os.getloadavg()[0]:.1f}; medians of 3, interleaved")
+    print(f"load {os.getloadavg()[0]:.1f}; medians of {REPEATS}, interleaved")
     for kind in ("thread", "worker"):
         one, two = median[f"1 {kind}"], median[f"2 {kind}s"]
         print(f"1 {kind}: {one:.2f} s, 2: {two:.2f} s, {one / two:.2f} times")
@@ -143,7 +154,3 @@ def run():
         by_workers(largest)
     finally:
         shutil.rmtree(root)
-
-
-if __name__ == "__main__":
-    one_fit(*sys.argv[1:])

@@ -21,6 +21,9 @@ Values = NDArray[np.int64] | list[str]
 # Integers with fewer values between them are coded by their distance from the least.
 MOST_BY_RANGE = 1 << 16
 
+# Bytes from which on an array that grows is moved by the system rather than copied.
+LARGE = 1 << 26
+
 DTYPES = {
     pa.int8(): np.int8,
     pa.int32(): np.int32,
@@ -183,7 +186,10 @@ class Growing:
         if values.dtype.kind == "f" and self.array.dtype.kind == "i":
             self.array = self.array.astype(values.dtype)
         size = self.size + len(values)
-        if size > self.array.size:  # the system moves pages, not bytes, so that this may be often
+        if size > self.array.size and self.array.nbytes < LARGE:
+            small, self.array = self.array, np.empty(2 * size, self.array.dtype)
+            self.array[: self.size] = small[: self.size]
+        elif size > self.array.size:  # the system moves pages, not bytes, so this may be often
             self.array.resize(size + size // 16, refcheck=False)
         self.array[self.size : size] = values
         self.size = size
@@ -238,12 +244,20 @@ class Codes:
             end, first = end + n_rows, first + len(own_values)
         self.dictionaries.clear()
         used = np.zeros(len(values) + 1, dtype=np.bool_)
-        used[codes] = True
+        used[_met(codes)] = True
         if not used[:-1].all():
             new = np.cumsum(used, dtype=np.int32) - np.int32(1)
             new[-1] = -1
             values, codes = values.filter(to_arrow(used[:-1])), take(new, codes)
         return (values.to_pylist() if is_string(values.type) else to_numpy(values)), codes
+
+
+def _met(codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Codes in which all that occur do, fewer where they come in long runs, as ids do."""
+    changes = codes[1:] != codes[:-1]
+    if np.count_nonzero(changes) > len(codes) // 8:
+        return codes
+    return codes[np.append(0, np.flatnonzero(changes) + 1)] if len(codes) else codes
 
 
 def take(table: NDArray[np.int32], codes: NDArray[np.int32]) -> NDArray[np.int32]:

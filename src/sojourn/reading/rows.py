@@ -309,6 +309,8 @@ def _within(owner: Any, span: Span) -> NDArray[np.bool_]:
         (span.above is None or value > span.above) and (span.upto is None or value <= span.upto)
         for value in owner.dictionary.to_pylist()
     ]
+    if all(inside):
+        return np.ones(len(owner), dtype=np.bool_)
     mask: NDArray[np.bool_] = np.array([*inside, True])[codes_of(owner)]
     return mask
 
