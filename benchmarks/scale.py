@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from sojourn import Params, SpectralHSMM, scan
 from sojourn.choice import learn
+from sojourn.cli.scale import SETTINGS
 from sojourn.parts import Parts
 from sojourn.spectral import _Counting
 from sojourn.sums import concatenated
@@ -122,8 +123,14 @@ def in_memory(folder):
     print(f"{data.n_total} symbols in memory, whole fit: {one:.2f} s by one thread, {two:.2f} s")
 
 
-def by_workers(folder):
+def warm(few):
+    """Import and read kernels from their cache, on a worker."""
+    counted(Path(few), n_jobs=1)
+
+
+def by_workers(folder, few):
     import distributed
+    from dask import config
 
     times = {"1 thread": [], "2 threads": [], "1 worker": [], "2 workers": []}
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
@@ -132,17 +139,23 @@ def by_workers(folder):
             name = f"{n} thread{'s' * (n > 1)}"
             times[name].append(counted(folder, n_jobs=n)[0])
             with (
+                config.set(SETTINGS),
                 distributed.LocalCluster(n_workers=n, silence_logs=50, **options) as cluster,
                 distributed.Client(cluster) as client,
             ):
-                client.run(candidate_offsets, *SIZE)  # imports
+                client.run(warm, str(few))
                 name = f"{n} worker{'s' * (n > 1)}"
                 times[name].append(counted(folder, client=client)[0])
     median = {name: statistics.median(values) for name, values in times.items()}
     print(f"load {os.getloadavg()[0]:.1f}; medians of {REPEATS}, interleaved")
     for kind in ("thread", "worker"):
         one, two = median[f"1 {kind}"], median[f"2 {kind}s"]
-        print(f"1 {kind}: {one:.2f} s, 2: {two:.2f} s, {one / two:.2f} times")
+        pairs = zip(times[f"1 {kind}"], times[f"2 {kind}s"], strict=True)
+        ratios = sorted(a / b for a, b in pairs)
+        print(
+            f"1 {kind}: {one:.2f} s, 2: {two:.2f} s, {one / two:.2f} times; "
+            f"of pairs {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        )
 
 
 def run():
@@ -151,6 +164,6 @@ def run():
     try:
         largest = by_size(root)
         in_memory(largest)
-        by_workers(largest)
+        by_workers(largest, root / "few")
     finally:
         shutil.rmtree(root)

@@ -135,7 +135,7 @@ def choose(
     for i in counted:
         table = moments.tables[i]
         spectrum = _spectrum(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
-        found = _search(spectrum, table, rank, heldout, n_jobs)
+        found = _search(spectrum, table, rank, n_states, heldout, n_jobs)
         trials += [(trial, i, operators) for trial, operators in found]
     best_trial, i, operators = max(trials, key=lambda found: found[0].score)
     refined = [best_trial]
@@ -158,10 +158,14 @@ def _search(
     spectrum: Spectrum | PaperSpectrum | SharedSpectrum,
     table: Table,
     rank: int | None,
+    n_states: int,
     pieces: Pieces,
     n_jobs: int | None,
 ) -> list[tuple[Trial, Learned]]:
-    """Trials of one window at growing ranks, until they stop to improve."""
+    """Trials of one window at growing ranks, until they stop to improve.
+
+    Below a direction a state they need not: each may gain nothing without the next.
+    """
     n_o = shape_of(table).n_symbols
     epsilon = _epsilons(n_o)[0] / n_o
     ranks = [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]
@@ -172,7 +176,7 @@ def _search(
         score = heldout_score(make_filter(operators, epsilon), pieces, n_jobs)
         found.append((Trial(table.offsets, operators.rank, epsilon, score), operators))
         best, since = (score, 0) if score > best else (best, since + 1)
-        if since == PATIENCE:
+        if since >= PATIENCE and k >= n_states:
             break
     return found
 

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -95,8 +95,10 @@ def reduced_on(
 
 def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
     """Neighbours that one task reads, part after part, since what a task returns has to travel."""
-    size = min(MOST_TOGETHER, max(1, len(parts) // (TASKS_A_THREAD * max(n_threads, 1))))
-    return [parts[i : i + size] for i in range(0, len(parts), size)]
+    n = max(TASKS_A_THREAD * max(n_threads, 1), -(-len(parts) // MOST_TOGETHER))
+    n = min(n, len(parts))
+    edges = [len(parts) * i // n for i in range(n + 1)]  # no two groups differ by more than one
+    return [parts[first:last] for first, last in pairwise(edges)]
 
 
 def _awaited(

@@ -174,10 +174,10 @@ def candidate_offsets(
         for length in range(1, MAX_CANDIDATE_LENGTH + 1)
         if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
     ]
+    if len(fitting) == 1:
+        # Two are counted sparsely: with one symbol they tell most of what data of any size can.
+        return fitting[0], contiguous_offsets(2)
     theorem = theorem_offsets(n_states, max_duration, n_symbols)
-    if n_symbols ** (2 * len(fitting[-1]) + 1) > MAX_CANDIDATE_ENTRIES:
-        # Counted sparsely: a symbol, and two, tell most of what data of any size can.
-        return contiguous_offsets(1), contiguous_offsets(2)
     if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
         return tuple(fitting)
     return (*fitting, theorem)

@@ -11,9 +11,14 @@ import click
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-# As Dask starts a process, it gives all memory back to the system at once and has to ask for it
-# again, zeroed page by zeroed page: half of the time of a pass that counts.
-MEMORY = {"MALLOC_MMAP_THRESHOLD_": 1 << 30, "MALLOC_TRIM_THRESHOLD_": 1 << 28}
+# How Dask is set for processes here. As it comes, they give memory back to the system at once and
+# have to ask for it again, zeroed page by zeroed page, which takes a third of the time of a pass
+# that counts; and the scheduler gives a busy worker a task that an idle one could have had.
+SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 30,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.scheduler.worker-saturation": 1.0,
+}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -61,7 +66,7 @@ def _client(where: str) -> Iterator[Any]:
 
     options = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
     with (
-        config.set({f"distributed.nanny.pre-spawn-environ.{k}": v for k, v in MEMORY.items()}),
+        config.set(SETTINGS),
         dask.LocalCluster(n_workers=int(number), threads_per_worker=1, **options) as cluster,
         dask.Client(cluster) as client,
     ):
