@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from sojourn import Params, Sequences, SojournError, choice, count, exact_moments
+from sojourn import Params, Sequences, SojournError, SpectralHSMM, choice, count, exact_moments
 from sojourn.choice import EPSILONS, RANKS, choose, heldout_score, learn
 from sojourn.filtering import make_filter, run_filter
 from sojourn.holdout import split
 from sojourn.operators import decompose
+from sojourn.sparse import Sparse
 
 PARAMS = Params.random(3, 3, 4, rng=0)
 TRAIN = PARAMS.sample(1500, 60, rng=1)
@@ -158,3 +159,28 @@ def test_threads_do_not_tell():
     assert one[1] is not two[1]
     assert one[1].trials == two[1].trials
     assert np.array_equal(one[0].B, two[0].B)
+
+
+@pytest.fixture(scope="module")
+def many_states():
+    """Twenty states that share thirty symbols, some frequent and some rare in each."""
+    rng = np.random.default_rng(0)
+    drawn = Params.random(20, 10, 30, rng=0)
+    emission = rng.dirichlet(np.full(30, 0.1), 20)
+    truth = Params(drawn.start, drawn.transition, drawn.duration, emission)
+    return truth.sample(50, 1000, rng=1)
+
+
+@pytest.mark.parametrize(("n_states", "last"), [(1, 3), (4, 4), (7, 8)])
+def test_a_search_may_end_only_from_a_direction_a_state_on(monkeypatch, n_states, last):
+    falling = iter(range(0, -100, -1))
+    monkeypatch.setattr(choice, "heldout_score", lambda *args: next(falling))
+    trials = choose(count(TRAIN, [(0, 1)]), None, 9, n_states).trials
+    assert max(trial.rank for trial in trials) == last
+
+
+def test_pairs_are_compared_where_a_full_table_of_them_would_be_too_large(many_states):
+    model = SpectralHSMM(20, 10).fit(many_states)
+    assert {trial.offsets for trial in model.choice_.trials} == {(0,), (0, 1)}
+    assert isinstance(model.moments_.tables[1], Sparse)
+    assert model.window_ == (0, 1)
