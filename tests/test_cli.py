@@ -547,7 +547,11 @@ def test_help_imports_nothing_heavy(args):
 
 
 def test_help_lists_the_commands_in_the_order_of_use(capsys):
-    text = run(capsys, "--help").partition("Commands:")[2]
+    text, _, example = run(capsys, "--help").partition("Commands:")[2].partition("Example:")
+    assert [line.split()[:2] for line in example.strip().splitlines()] == [
+        ["sojourn", "fit"],
+        ["sojourn", "score"],
+    ]
     names = ["fit", "info", "score", "detect", "decode", "predict", "report", "sample", "stream"]
     names += ["convert", "reproduce"]
     assert [line.split()[0] for line in text.splitlines() if line.strip()] == names

@@ -30,7 +30,13 @@ def _show_version(ctx: click.Context, _: Any, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=InOrder,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    # The backspace keeps click from filling the lines.
+    epilog="\b\nExample:\n  sojourn fit events.csv -o model.sojourn\n"
+    "  sojourn score model.sojourn more.csv",
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -40,12 +46,7 @@ def _show_version(ctx: click.Context, _: Any, asked: bool) -> None:
     help="Show the version and exit.",
 )
 def commands() -> None:
-    r"""Hidden semi-Markov models of event sequences: states that last.
-
-    \b
-      sojourn fit events.csv -o model.sojourn
-      sojourn score model.sojourn more.csv
-    """
+    """Hidden semi-Markov models of event sequences: states that last."""
 
 
 for command in (
