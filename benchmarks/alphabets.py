@@ -73,7 +73,7 @@ def spectral(n_symbols: int, n_total: int) -> None:
 
 
 def by_window(n_symbols: int, n_total: int) -> None:
-    """Windows of two, three and four symbols, given."""
+    """Windows of one to four symbols, given."""
     p = truth(n_symbols)
     training, test = p.sample(n_total // 1000, 1000, rng=1), p.sample(20, 1000, rng=2)
     for length in (1, 2, 3, 4):

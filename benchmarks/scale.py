@@ -133,7 +133,7 @@ def by_workers(folder, few):
     from dask import config
 
     times = {"1 thread": [], "2 threads": [], "1 worker": [], "2 workers": []}
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     for _ in range(REPEATS):
         for n in (1, 2):
             name = f"{n} thread{'s' * (n > 1)}"

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
 from sojourn.cluster import _grouped
+from sojourn.moments import Tally
 from sojourn.parts import Parts
 
 distributed = pytest.importorskip("distributed")
@@ -41,7 +43,7 @@ def two_workers():
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=50,
         )
         client = distributed.Client(cluster)
@@ -136,30 +138,54 @@ class Crew:
 @pytest.fixture
 def crewed():
     """A client of a scheduler, and its crew."""
-    options = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     cluster = distributed.LocalCluster(n_workers=0, processes=True, **options)
     crew = Crew(cluster.scheduler_address, 2)
-    with cluster, distributed.Client(cluster) as client:
-        client.wait_for_workers(2, timeout=60)
-        yield client, crew
+    try:
+        with cluster, distributed.Client(cluster) as client:
+            yield client, crew
+    finally:
         crew.close()
+
+
+@dataclass(frozen=True)
+class SlowCounting:
+    """A run that counts windows, and takes long enough to be killed in."""
+
+    def __call__(self, partitions):
+        tally = Tally([(0, 1), (0, 2)], 4)
+        for part in partitions:
+            tally.add(part.sequences, 1)
+            time.sleep(0.05)
+        return tally
 
 
 def test_killed_workers_are_survived(crewed, eight):
     client, crew = crewed
     truth = Parts.of(eight).reduced(Slow(), joined)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        number, moment = int(rng.integers(2)), float(rng.uniform(0.0, 0.4))
+    counts = Parts.of(eight).tallied(SlowCounting(), joined).moments()
+    rng, in_time = np.random.default_rng(0), 0
+    for i in range(20):
+        client.wait_for_workers(2, timeout=60)
+        number, moment = int(rng.integers(2)), float(rng.uniform(0.0, 0.2))
         killer = threading.Timer(moment, crew.kill, (number,))
         killer.start()
-        found = Parts.of(eight, client=client).reduced(Slow(), joined)
+        parts = Parts.of(eight, client=client)
+        if i % 2:
+            assert parts.reduced(Slow(), joined) == truth
+        else:
+            found = parts.tallied(SlowCounting(), joined).moments()
+            for mine, its in zip(counts.tables, found.tables, strict=True):
+                assert np.array_equal(mine.H_o, its.H_o)
+                assert np.array_equal(mine.first, its.first)
+        in_time += not killer.is_alive()
         killer.join()
-        assert found == truth
+    assert in_time > 10  # the others came after their pass was done
 
 
 def test_an_estimator_survives_a_killed_worker(crewed, eight):
     client, crew = crewed
+    client.wait_for_workers(2, timeout=60)
     killer = threading.Timer(0.3, crew.kill, (0,))
     killer.start()
     there = HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(eight, client=client)

@@ -5,7 +5,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sojourn import Params, Sequences, SojournError, count, exact_moments, holdout, moments
+from sojourn import (
+    Params,
+    Sequences,
+    SojournError,
+    count,
+    exact_moments,
+    holdout,
+    moments,
+    tables,
+)
 from sojourn.counting import TILE
 from sojourn.moments import Tally
 from sojourn.tables import Adjacent
@@ -358,6 +367,7 @@ def test_a_window_that_is_none():
 
 # ---- a tally ------------------------------------------------------------------------------------
 
+SHAPES = [(0,), (0, 1), (0, 2)]
 PARTS = [list(range(90)), list(range(90, 100)), list(range(100, 300))]
 ROWS = ragged_rows(np.random.default_rng(8), 300, 12, 0.03)
 
@@ -367,7 +377,7 @@ def part(rows):
 
 
 def tally(kind, order):
-    counts = Tally([(0,), (0, 2)], N_O, **KINDS[kind])
+    counts = Tally(SHAPES, N_O, **KINDS[kind])
     for i in order:
         counts.add(part(PARTS[i]), n_jobs=1)
     return counts
@@ -383,7 +393,7 @@ def room(request, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("room")
 def test_parts_in_any_order_and_any_grouping_count_as_the_whole_at_once(kind):
-    whole = count(part(range(300)), [(0,), (0, 2)], **KINDS[kind])
+    whole = count(part(range(300)), SHAPES, **KINDS[kind])
     assert len(whole.heldout) > 5
     assert_equal_moments(tally(kind, [0, 1, 2]).moments(), whole)
     assert_equal_moments(tally(kind, [2, 0, 1]).moments(), whole)
@@ -399,6 +409,25 @@ def test_counts_move_on_before_32_bits_are_full(kind, monkeypatch):
     assert emptied._tables
     assert_equal_moments(emptied.moments(), expected)
     assert_equal_moments((tally(kind, [2]) + tally(kind, [0, 1])).moments(), expected)
+
+
+@pytest.mark.usefixtures("room")
+def test_one_part_of_more_than_32_bits_can_count(monkeypatch):
+    expected = count(part(range(300)), SHAPES)
+    monkeypatch.setattr(moments, "MOST_SYMBOLS", 100)  # a few sequences, and less than is held out
+    assert_equal_moments(count(part(range(300)), SHAPES, n_jobs=2), expected)
+
+
+@pytest.mark.usefixtures("room")
+def test_tallies_of_windows_that_occur(monkeypatch):
+    expected = [table.H_o.sum() for table in tally("adjacent", [0, 1, 2]).moments().tables]
+    monkeypatch.setattr(tables, "MAX_DENSE", 1)
+    whole = count(part(range(300)), SHAPES)
+    assert [table.counts.sum() for table in whole.tables] == expected
+    for made in (tally("adjacent", [2, 0, 1]), tally("adjacent", [1]) + tally("adjacent", [2, 0])):
+        for mine, its in zip(whole.tables, made.moments().tables, strict=True):
+            for name in ("left", "right", "L", "R", "R1", "counts", "first"):
+                assert np.array_equal(getattr(mine, name), getattr(its, name)), name
 
 
 def test_two_tallies_are_not_changed_by_their_sum(monkeypatch):

@@ -961,3 +961,12 @@ def test_real_files_are_read_as_they_are(name, n, capsys):
     for row in rows:
         flat[row[id]].append(row[symbol])
     assert [list(map(str, seq)) for seq in seqs] == list(flat.values())
+
+
+@pytest.mark.parametrize("ids", [[2**63 - 2, 2**63 - 1], [-(2**63), 2**63 - 1], [-3, 5]])
+def test_ids_may_be_any_integers_of_64_bits(tmp_path, ids):
+    path = tmp_path / "events.parquet"
+    pa.parquet.write_table(pa.table({"id": pa.array(ids, pa.int64()), "symbol": ["a", "b"]}), path)
+    seqs = sj.read(path, id="id", time=False, symbol="symbol")
+    assert seqs.ids.tolist() == ids
+    assert seqs.to_lists() == [["a"], ["b"]]

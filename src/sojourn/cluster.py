@@ -27,6 +27,7 @@ POLL = 1.0
 TASKS_A_THREAD, MOST_TOGETHER = 8, 8
 
 Shared = tuple[Run, Join, Any]
+Key = tuple[str, int] | str
 
 
 def reduced_on(
@@ -50,7 +51,7 @@ def reduced_on(
     """
     submit = _client(client)
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
-    # that read are many and need nothing, and deals them out evenly.
+    # that read are many and need next to nothing, and deals them out evenly.
     name = secrets.token_hex(6)
     share = (run, join, vocabulary)
     shared = submit("submit", _itself, share, key=f"sojourn-shared-{name}", pure=False)
@@ -105,11 +106,11 @@ def _awaited(
     client: Any,
     last: Any,
     done: SimpleQueue[Any],
-    given: dict[str, tuple[Part, ...]],
+    given: dict[Key, tuple[Part, ...]],
     watch: Watch | None,
 ) -> Outcome:
     """The last result; the first error is raised at once, whichever task it is of."""
-    finished: set[str] = set()
+    finished: set[Key] = set()
     seen_workers = time.monotonic()
     try:
         while True:
@@ -144,14 +145,14 @@ class _KilledWorkersError(Exception):
     Dask blames every task that a lost worker had been given.
     """
 
-    def __init__(self, error: Any, suspects: list[str]) -> None:
+    def __init__(self, error: Any, suspects: list[Key]) -> None:
         super().__init__(str(error))
         self.workers = error.allowed_failures + 1
         self.last_worker = error.last_worker.address
         self.suspects = suspects
 
 
-def _raise(client: Any, future: Any, keys: list[str]) -> None:
+def _raise(client: Any, future: Any, keys: list[Key]) -> None:
     from distributed import KilledWorker
 
     if future.status == "cancelled":
@@ -163,7 +164,7 @@ def _raise(client: Any, future: Any, keys: list[str]) -> None:
     raise _KilledWorkersError(error, sorted(blamed, key=lambda key: -blamed[key])) from error
 
 
-def _blamed(keys: list[str], dask_scheduler: Any = None) -> dict[str, int]:
+def _blamed(keys: list[Key], dask_scheduler: Any = None) -> dict[Key, int]:
     """How many lost workers each task had been given to, on the scheduler."""
     tasks = (dask_scheduler.tasks.get(key) for key in keys)
     return {task.key: task.suspicious for task in tasks if task is not None and task.suspicious}

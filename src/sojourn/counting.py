@@ -19,8 +19,8 @@ Table = Adjacent | Gapped | Sparse
 # Windows are coded tile by tile, so that even one endless sequence needs little memory.
 TILE = 4096
 BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
-# Buffers count in 32 bits, which are faster than 64: no more symbols than this before they are
-# emptied.
+# Buffers count in 32 bits, which are faster than 64: they take no more symbols than this before
+# they are emptied, but for a single piece that is longer.
 MOST_SYMBOLS = 2**32 - 1
 
 

@@ -173,15 +173,13 @@ class Tally:
     def add(self, sequences: Sequences, n_jobs: int | None = None, shift: int = 0) -> None:
         """Count more sequences; `n_jobs` and `shift` as in :func:`count`."""
         longest = int(sequences.lengths.max())
-        full = self._n_counted + sequences.n_total > MOST_SYMBOLS
-        if not self._buffers or full or (self._per_step and longest > self._steps):
+        if not self._buffers or (self._per_step and longest > self._steps):
             self._begin(longest)
         block = None if self._per_step else BLOCK
         training, eligible = split(sequences, self._share, block, shift)
         kept, evicted, self._limit = eligible.bounded(self._limit)
         self._count(training.with_pieces(evicted), n_jobs)
         self._hold_out(self._heldout + kept.compact())
-        self._n_counted += sequences.n_total
         self._n_sequences += len(sequences)
         self._n_total += sequences.n_total
         self._longest = max(self._longest, longest)
@@ -235,8 +233,21 @@ class Tally:
             self._heldout = self._heldout.compact()
 
     def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
-        pairs = zip(self._buffers, self._shapes, strict=True)
-        self._buffers = [_with_counts(counts, pieces, shape, n_jobs) for counts, shape in pairs]
+        """Count pieces into buffers that are emptied before they could be full."""
+        ends = np.cumsum(pieces.ends - pieces.begins)
+        first = 0
+        while first < len(pieces):
+            done = int(ends[first - 1]) if first else 0
+            room = MOST_SYMBOLS - self._n_counted
+            last = int(np.searchsorted(ends, done + room, side="right"))
+            if last == first and self._n_counted:
+                self._begin(self._steps)
+                continue
+            some = pieces.take(np.arange(first, max(last, first + 1)))
+            pairs = zip(self._buffers, self._shapes, strict=True)
+            self._buffers = [_with_counts(counts, some, shape, n_jobs) for counts, shape in pairs]
+            self._n_counted += some.n_total
+            first += len(some)
 
 
 def _with_counts(counts: Buffer, pieces: Pieces, shape: Shape, n_jobs: int | None) -> Buffer:

@@ -1,8 +1,8 @@
-"""Maps over fixed partitions of the data, by threads, in an order that no thread can change.
+"""Maps over fixed partitions of the data, by threads, with results that no thread can change.
 
 The kernels release the interpreter's lock, so threads are enough. Two rules make every result the
 same to the bit whatever the number of threads: partitions are cut without looking at that number,
-and results are taken in the order of the partitions.
+and results are taken in the order of the partitions, or are sums of integers, which have none.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def shared_out(
             raise
 
     with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(run, first) for first in partitions[:threads]]
         try:
+            futures = [pool.submit(run, first) for first in partitions[:threads]]
             return [future.result() for future in futures]
         finally:
             stopped.set()

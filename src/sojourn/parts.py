@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -104,11 +103,20 @@ class InOrder:
 
     def __call__(self, partitions: Iterator[Loaded]) -> Any:
         """What the tasks returned, joined."""
-        return reduce(self.join, (self.task(p.sequences, p.begin, p.n_jobs) for p in partitions))
+        first = next(partitions)
+        whole = self.task(first.sequences, first.begin, first.n_jobs)
+        del first  # before the next is read
+        for part in partitions:
+            whole = self.join(whole, self.task(part.sequences, part.begin, part.n_jobs))
+            del part
+        return whole
 
 
 def run_parts(run: Run, parts: Iterable[Part], done: Callable[[], object] | None = None) -> Outcome:
-    """Read partitions, one when the one before it is done with, and give them to a run."""
+    """Read partitions, each when a run asks for it, and give them to the run.
+
+    A run that lets go of a partition before it asks for the next holds one at a time.
+    """
     skipped = []
 
     def loaded() -> Iterator[Loaded]:
@@ -116,8 +124,10 @@ def run_parts(run: Run, parts: Iterable[Part], done: Callable[[], object] | None
             sequences, malformed = part.load()
             if malformed is not None:
                 skipped.append((part.number, malformed))
-            yield Loaded(part.number, sequences, part.begin, part.n_jobs)
-            del sequences  # before the next is read
+            one = Loaded(part.number, sequences, part.begin, part.n_jobs)
+            del sequences
+            yield one
+            del one
             if done is not None:
                 done()
 
@@ -143,7 +153,8 @@ class Parts:
     client : distributed.Client, optional
         A cluster whose workers read the partitions themselves.
     watch : callable, optional
-        Called with the number of partitions done, and of all.
+        Called with the number of partitions done, and of all; by one thread at a time, which need
+        not be the caller's.
 
     Examples
     --------

@@ -295,6 +295,7 @@ class _Counting:
         tally = Tally(self.windows, self.n_symbols, **kind)
         for part in partitions:
             tally.add(part.sequences, part.n_jobs, self.shift)
+            del part  # before the next is read
         return tally
 
 

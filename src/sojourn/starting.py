@@ -260,6 +260,7 @@ class _Looking:
             frequencies += np.bincount(codes[codes >= 0], minlength=self.n_symbols)
             if windows:
                 tally.add(part.sequences, part.n_jobs)
+            del part, codes  # before the next is read
         return _Look(sizes, frequencies, tally if windows else None)
 
 

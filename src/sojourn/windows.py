@@ -164,6 +164,8 @@ def candidate_offsets(
 ) -> tuple[tuple[int, ...], ...]:
     """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's.
 
+    From 25 symbols on a full table of two is too large: then they are one symbol, and two.
+
     Examples
     --------
     >>> candidate_offsets(4, 6, 5)

@@ -64,7 +64,7 @@ def _client(where: str) -> Iterator[Any]:
         return
     from dask import config
 
-    options = {"host": "127.0.0.1", "dashboard_address": None, "silence_logs": 50}
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
         config.set(SETTINGS),
         dask.LocalCluster(n_workers=int(number), threads_per_worker=1, **options) as cluster,

@@ -134,7 +134,7 @@ def _by_range(column: Any) -> Any:
     if most - least >= min(len(column), MOST_BY_RANGE):
         return None
     codes = (to_numpy(column) - least).astype(np.int32)
-    values = to_arrow(np.arange(least, most + 1))
+    values = to_arrow(np.int64(least) + np.arange(most - least + 1))
     return pa.DictionaryArray.from_arrays(to_arrow(codes), values, safe=False)
 
 
@@ -164,7 +164,7 @@ def distinct_values(chunks: Iterable[Any]) -> set[Any]:
 
 
 class Growing:
-    """An array that grows at its end, in place and without a second copy of itself.
+    """An array that grows at its end, in place and without a second copy once it is large.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class Codes:
         for n_rows, own_values in self.dictionaries:
             own = code_of[first : first + len(own_values)]
             mine = codes[end : end + n_rows]
-            if len(own) and np.array_equal(own, own[0] + np.arange(len(own))) and mine.min() >= 0:
+            if mine.size and np.array_equal(own, own[0] + np.arange(len(own))) and mine.min() >= 0:
                 mine += own[0]  # as where ids ascend; many times faster
             else:
                 mine[:] = np.append(own, np.int32(-1))[mine]  # -1 is the last
