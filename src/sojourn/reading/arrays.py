@@ -237,7 +237,8 @@ class Codes:
         for n_rows, own_values in self.dictionaries:
             own = code_of[first : first + len(own_values)]
             mine = codes[end : end + n_rows]
-            if mine.size and np.array_equal(own, own[0] + np.arange(len(own))) and mine.min() >= 0:
+            ascending = len(own) > 0 and np.array_equal(own, own[0] + np.arange(len(own)))
+            if ascending and mine.size and mine.min() >= 0:
                 mine += own[0]  # as where ids ascend; many times faster
             else:
                 mine[:] = np.append(own, np.int32(-1))[mine]  # -1 is the last
