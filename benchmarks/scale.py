@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from sojourn.windows import candidate_offsets
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
 SIZE = (8, 40, 9)
-REPEATS = 5
+REPEATS = 9
 WINDOWS = candidate_offsets(*SIZE)
 
 
@@ -123,29 +124,29 @@ def in_memory(folder):
     print(f"{data.n_total} symbols in memory, whole fit: {one:.2f} s by one thread, {two:.2f} s")
 
 
-def warm(few):
-    """Import and read kernels from their cache, on a worker."""
-    counted(Path(few), n_jobs=1)
-
-
-def by_workers(folder, few):
+def by_workers(folder):
+    """Passes by one and by two, in turns; each cluster has made one before."""
     import distributed
     from dask import config
 
-    times = {"1 thread": [], "2 threads": [], "1 worker": [], "2 workers": []}
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    for _ in range(REPEATS):
+    times = {}
+    with config.set(SETTINGS), ExitStack() as open_ones:
+        clients = {}
         for n in (1, 2):
-            name = f"{n} thread{'s' * (n > 1)}"
-            times[name].append(counted(folder, n_jobs=n)[0])
-            with (
-                config.set(SETTINGS),
-                distributed.LocalCluster(n_workers=n, silence_logs=50, **options) as cluster,
-                distributed.Client(cluster) as client,
-            ):
-                client.run(warm, str(few))
-                name = f"{n} worker{'s' * (n > 1)}"
-                times[name].append(counted(folder, client=client)[0])
+            made = distributed.LocalCluster(n_workers=n, silence_logs=50, **options)
+            clients[n] = open_ones.enter_context(distributed.Client(open_ones.enter_context(made)))
+        for i in range(REPEATS + 1):
+            for n, client in clients.items():
+                plural = "s" * (n > 1)
+                passes = {
+                    f"{n} thread{plural}": {"n_jobs": n},
+                    f"{n} worker{plural}": {"client": client},
+                }
+                for name, by in passes.items():
+                    seconds, _ = counted(folder, **by)
+                    if i > 0:
+                        times.setdefault(name, []).append(seconds)
     median = {name: statistics.median(values) for name, values in times.items()}
     print(f"load {os.getloadavg()[0]:.1f}; medians of {REPEATS}, interleaved")
     for kind in ("thread", "worker"):
@@ -164,6 +165,6 @@ def run():
     try:
         largest = by_size(root)
         in_memory(largest)
-        by_workers(largest, root / "few")
+        by_workers(largest)
     finally:
         shutil.rmtree(root)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
-from sojourn.cluster import _grouped
+from sojourn.cluster import MOST_TOGETHER, _grouped
 from sojourn.moments import Tally
 from sojourn.parts import Parts
 
@@ -205,11 +205,21 @@ class Poison:
         return [1]
 
 
+@pytest.mark.parametrize(("n_parts", "n_threads"), [(1, 8), (50, 0), (50, 2), (1000, 3)])
+def test_tasks_become_smaller_so_that_all_threads_end_together(n_parts, n_threads):
+    groups = _grouped(tuple(range(n_parts)), n_threads)
+    sizes = list(map(len, groups))
+    assert sum(groups, ()) == tuple(range(n_parts))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] <= MOST_TOGETHER
+    assert sizes[-n_threads:] == [1] * min(n_threads, n_parts) or n_threads == 0
+
+
 def test_tasks_of_several_partitions_give_the_same_tables(client, eight, monkeypatch):
-    monkeypatch.setattr("sojourn.cluster.TASKS_A_THREAD", 1)
+    monkeypatch.setattr("sojourn.cluster.IN_SHARES", 1)
     client.wait_for_workers(2, timeout=60)
     found = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight, client=client)
-    assert len(_grouped(Parts.of(eight).parts, 2)) == 2
+    assert list(map(len, _grouped(Parts.of(eight).parts, 2))) == [4, 2, 1, 1]
     alone = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight)
     np.testing.assert_array_equal(found.moments_.tables[0].H_o, alone.moments_.tables[0].H_o)
 

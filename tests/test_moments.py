@@ -10,9 +10,9 @@ from sojourn import (
     Sequences,
     SojournError,
     count,
+    counting,
     exact_moments,
     holdout,
-    moments,
     tables,
 )
 from sojourn.counting import TILE
@@ -400,22 +400,32 @@ def test_parts_in_any_order_and_any_grouping_count_as_the_whole_at_once(kind):
     assert_equal_moments((tally(kind, [1]) + tally(kind, [2, 0])).moments(), whole)
 
 
+REPEATING = np.array([[0, 1, 2, 1, 0, 0]])
+
+
+def repeated(n, ids):
+    """Rows in which the same few windows come again and again, far beyond a byte of each."""
+    return sequences(np.tile(REPEATING, (len(ids), n)).tolist(), ids=list(ids))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.usefixtures("room")
-def test_counts_move_on_before_32_bits_are_full(kind, monkeypatch):
-    expected = tally(kind, [0, 1, 2]).moments()
-    monkeypatch.setattr(moments, "MOST_SYMBOLS", 700)  # less than two of the parts together
-    emptied = tally(kind, [0, 1, 2])
-    assert emptied._tables
-    assert_equal_moments(emptied.moments(), expected)
-    assert_equal_moments((tally(kind, [2]) + tally(kind, [0, 1])).moments(), expected)
-
-
-@pytest.mark.usefixtures("room")
-def test_one_part_of_more_than_32_bits_can_count(monkeypatch):
-    expected = count(part(range(300)), SHAPES)
-    monkeypatch.setattr(moments, "MOST_SYMBOLS", 100)  # a few sequences, and less than is held out
-    assert_equal_moments(count(part(range(300)), SHAPES, n_jobs=2), expected)
+@pytest.mark.parametrize("at_once", [100, counting.AT_ONCE])
+@pytest.mark.parametrize("listed", [3, counting.LISTED])
+def test_counts_beyond_a_byte(kind, at_once, listed, monkeypatch):
+    monkeypatch.setattr(counting, "AT_ONCE", at_once)
+    monkeypatch.setattr(counting, "LISTED", listed)
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 0)  # all is counted
+    n, n_steps = 400, (6 if kind == "per_step" else 600)
+    parts = [repeated(n_steps // 6, range(i, i + n)) for i in range(0, 4 * n, n)]
+    a, b = (Tally(SHAPES, N_O, **KINDS[kind]) for _ in range(2))
+    for i, data in enumerate(parts):
+        (a, b)[i % 2].add(data, n_jobs=1 + i // 2)
+    both = (a + b).moments()
+    row = REPEATING[0].tolist() * (n_steps // 6)
+    for table, window in zip(both.tables, SHAPES, strict=True):
+        expected = plain(kind, [row], window, np.array([4 * n]))
+        assert max(value.max() for value in expected.values()) > 256
+        assert_same(table, expected)
 
 
 @pytest.mark.usefixtures("room")

@@ -11,7 +11,8 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice, pairwise
+from functools import partial, reduce
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -22,9 +23,11 @@ from sojourn.sources import Partition
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 60.0
 POLL = 1.0
-# Tasks that a thread of a worker is given in a pass, so that the last of them end together, and the
-# most partitions a task, so that little is lost with a worker.
-TASKS_A_THREAD, MOST_TOGETHER = 8, 8
+# The most partitions a task, so that little is lost with a worker; and of what is left when it is
+# given out, a thread's share in as many, so that the last tasks are small and end together.
+MOST_TOGETHER, IN_SHARES = 8, 2
+# Results that one task joins.
+JOINED = 4
 
 Shared = tuple[Run, Join, Any]
 Key = tuple[str, int] | str
@@ -71,19 +74,16 @@ def reduced_on(
     depth = 0
     while len(level) > 1:
         depth += 1
-        pairs = len(level) // 2
-        keys = [(f"sojourn-join-{name}-{depth}", i) for i in range(pairs)]
-        both = submit(
-            "map", _join, level[0 : 2 * pairs : 2], level[1::2], key=keys, shared=shared, pure=False
-        )
-        level = [*both, *level[2 * pairs :]]
+        some = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
+        keys = [(f"sojourn-join-{name}-{depth}", i) for i in range(len(some))]
+        level = submit("map", _join, some, key=keys, shared=shared, pure=False)
     last = level[0]
     if depth:
         last.add_done_callback(done.put)
     # Only `last` is held from here on: what it needs is kept, and nothing else.
-    del level, shared
+    del level, shared, future
     if depth:
-        del both, future
+        del some
     try:
         return _awaited(client, last, done, given, watch)
     except _KilledWorkersError as killed:
@@ -96,10 +96,13 @@ def reduced_on(
 
 def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
     """Neighbours that one task reads, part after part, since what a task returns has to travel."""
-    n = max(TASKS_A_THREAD * max(n_threads, 1), -(-len(parts) // MOST_TOGETHER))
-    n = min(n, len(parts))
-    edges = [len(parts) * i // n for i in range(n + 1)]  # no two groups differ by more than one
-    return [parts[first:last] for first, last in pairwise(edges)]
+    groups, first = [], 0
+    while first < len(parts):
+        share = (len(parts) - first) // (IN_SHARES * max(n_threads, 1))
+        n = min(max(share, 1), MOST_TOGETHER)
+        groups.append(parts[first : first + n])
+        first += n
+    return groups
 
 
 def _awaited(
@@ -226,8 +229,8 @@ def _read_and_run(parts: tuple[Part, ...], *, shared: Shared) -> Outcome:
     return run_parts(run, (_dressed(part, vocabulary) for part in parts))
 
 
-def _join(a: Outcome, b: Outcome, *, shared: Shared) -> Outcome:
-    return join_outcomes(shared[1], a, b)
+def _join(outcomes: list[Outcome], *, shared: Shared) -> Outcome:
+    return reduce(partial(join_outcomes, shared[1]), outcomes)
 
 
 def _itself(value: Shared) -> Shared:

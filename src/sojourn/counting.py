@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Protocol, Self
 
@@ -15,13 +16,17 @@ from sojourn.sparse import Sparse, count_sparse
 from sojourn.tables import Adjacent, Gapped, Shape
 
 Table = Adjacent | Gapped | Sparse
+# The bytes of counts, room for the cells that run over, and the number of these.
+Cells = tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.int64]]
 
 # Windows are coded tile by tile, so that even one endless sequence needs little memory.
 TILE = 4096
 BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
-# Buffers count in 32 bits, which are faster than 64: they take no more symbols than this before
-# they are emptied, but for a single piece that is longer.
-MOST_SYMBOLS = 2**32 - 1
+# Symbols that are counted at once: there is room for as many cells to run over, of which next to
+# none is used.
+AT_ONCE = 1 << 22
+# Cells that have run over are listed as they come, this many before they are put in order.
+LISTED = 1 << 16
 
 
 class Buffer(Protocol):
@@ -60,13 +65,92 @@ def buffer(shape: Shape) -> Buffer:
     return _RunBuffer(shape) if in_a_row else _AdjacentBuffer(shape)
 
 
+class _Counts:
+    """How often each of `n` things was seen: a byte for each, and a list of those that ran over.
+
+    Most windows are rare, so that the bytes are nearly all there is, and a processor's cache holds
+    four times as many of them as of 32-bit counts.
+
+    Examples
+    --------
+    >>> counts = _Counts(2)
+    >>> for _ in range(3):
+    ...     cells = counts.cells(200)
+    ...     for _ in range(200):
+    ...         _up(cells, np.uint32(1))
+    ...     counts.carry(cells)
+    >>> counts.low, (counts + counts).wide()
+    (array([ 0, 88], dtype=uint8), array([   0, 1200]))
+    """
+
+    def __init__(self, n: int) -> None:
+        self.low = np.zeros(n, np.uint8)
+        self.over = np.empty(0, np.int64)  # where, sorted
+        self.times = np.empty(0, np.int64)
+        self.listed: list[NDArray[Any]] = []
+
+    def cells(self, most: int) -> Cells:
+        """What a kernel may count as many things into."""
+        return self.low, np.empty(most, np.uint32), np.zeros(1, np.int64)
+
+    def carry(self, cells: Cells) -> None:
+        """Take over from the cells what has run over."""
+        _, at, (n,) = cells
+        if n:
+            self.listed.append(at[:n].copy())
+        if sum(map(len, self.listed)) > max(LISTED, len(self.over)):
+            self._settle()
+
+    def __add__(self, other: _Counts) -> _Counts:
+        self._settle()
+        other._settle()
+        both = _Counts(0)
+        both.low = self.low + other.low
+        carried = np.flatnonzero(both.low < self.low)
+        both._gather((self.over, other.over, carried), (self.times, other.times, 1))
+        return both
+
+    def wide(self) -> NDArray[np.int64]:
+        """The counts, in 64 bits."""
+        self._settle()
+        counts = self.low.astype(np.int64)
+        counts[self.over] += self.times << 8
+        return counts
+
+    def _settle(self) -> None:
+        """Bring what has run over in order."""
+        if self.listed:
+            self._gather((self.over, *self.listed), (self.times, *(1 for _ in self.listed)))
+
+    def _gather(self, at: Sequence[NDArray[Any]], times: Sequence[NDArray[Any] | int]) -> None:
+        weights = [np.broadcast_to(n, here.shape) for here, n in zip(at, times, strict=True)]
+        self.over, which = np.unique(np.concatenate(at), return_inverse=True)
+        self.times = np.bincount(which, np.concatenate(weights), len(self.over)).astype(np.int64)
+        self.listed = []
+
+
 class _Dense:
     """Tables of all windows that could occur, counted in place."""
 
     def __init__(self, shape: Shape, *sizes: tuple[int, ...]) -> None:
         self.shape, self.sizes = shape, sizes
         self.window = np.array(shape.offsets, np.int64)
-        self.counts = [np.zeros(math.prod(size), np.uint32) for size in sizes]
+        self.counts = [_Counts(math.prod(size)) for size in sizes]
+
+    def count(self, pieces: Pieces) -> None:
+        """Count the windows of more pieces, so many at once."""
+        ends = np.cumsum(pieces.ends - pieces.begins)
+        cuts = np.searchsorted(ends, np.arange(AT_ONCE, pieces.n_total, AT_ONCE))
+        for index in np.split(np.arange(len(pieces)), np.unique(cuts)):
+            some = pieces.take(index)
+            cells = [counts.cells(some.n_total) for counts in self.counts]
+            self.count_into(some, cells)
+            for counts, mine in zip(self.counts, cells, strict=True):
+                counts.carry(mine)
+
+    def count_into(self, pieces: Pieces, cells: list[Cells]) -> None:
+        """Count the windows of pieces into the cells of the tables."""
+        raise NotImplementedError
 
     def __add__(self, other: Self) -> Self:
         both = copy(self)
@@ -76,7 +160,7 @@ class _Dense:
     def wide(self) -> list[NDArray[np.int64]]:
         """The tables, in 64 bits."""
         return [
-            counts.astype(np.int64).reshape(size)
+            counts.wide().reshape(size)
             for counts, size in zip(self.counts, self.sizes, strict=True)
         ]
 
@@ -92,8 +176,8 @@ class _RunBuffer(_Dense):
         n = shape.n_windows
         super().__init__(shape, (n,), (n, n, shape.n_symbols))
 
-    def count(self, pieces: Pieces) -> None:
-        first, runs = self.counts
+    def count_into(self, pieces: Pieces, cells: list[Cells]) -> None:
+        first, runs = cells
         where, n_o = (pieces.codes, pieces.begins, pieces.ends), self.shape.n_symbols
         _first_kernel(*where, pieces.fresh, self.window, n_o, first)
         _run_kernel(*where, 2 * len(self.window) + 1, n_o, runs)
@@ -111,8 +195,8 @@ class _AdjacentBuffer(_Dense):
         n = shape.n_windows
         super().__init__(shape, (n,), (n, n), (n, shape.n_symbols, n))
 
-    def count(self, pieces: Pieces) -> None:
-        first, H, H_o = self.counts
+    def count_into(self, pieces: Pieces, cells: list[Cells]) -> None:
+        first, H, H_o = cells
         where, n_o = (pieces.codes, pieces.begins, pieces.ends), self.shape.n_symbols
         _first_kernel(*where, pieces.fresh, self.window, n_o, first)
         _adjacent_kernel(*where, self.window, n_o, H, H_o)
@@ -130,10 +214,10 @@ class _GappedBuffer(_Dense):
         sizes = ((n_t, n, n_o, n), (n_t, n, n), (n_t, n, n), (n_t, n_o, n_o), (n_o, n_o, n))
         super().__init__(shape, *sizes)
 
-    def count(self, pieces: Pieces) -> None:
+    def count_into(self, pieces: Pieces, cells: list[Cells]) -> None:
         where = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh)
         n_o, per_step = self.shape.n_symbols, self.shape.steps > 0
-        _gapped_kernel(*where, self.window, n_o, per_step, *self.counts)
+        _gapped_kernel(*where, self.window, n_o, per_step, *cells)
 
     def table(self) -> Gapped:
         return Gapped(self.shape.offsets, *self.wide())
@@ -163,16 +247,35 @@ class _Occurring:
 
 
 @njit(cache=True, nogil=True)
+def _up(cells, i):  # type: ignore[no-untyped-def]
+    """Count one more of `i`."""
+    low, over, n_over = cells
+    n = np.uint8(low[i] + 1)
+    low[i] = n
+    if n == 0:
+        over[n_over[0]] = i
+        n_over[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def _up_all(cells, at, n):  # type: ignore[no-untyped-def]
+    """Count the first `n` of a tile, but for those that are none."""
+    for s in range(n):
+        if at[s] != BAD:
+            _up(cells, at[s])
+
+
+@njit(cache=True, nogil=True)
 def _window_codes(codes, first, last, window, n_o, out):  # type: ignore[no-untyped-def]
-    """Codes of the windows that start at `first` to `last` - 1."""
-    for s in range(first, last):
-        code = np.uint32(0)
-        least = np.int32(0)
-        for j in range(window.shape[0]):
-            c = codes[s + window[j]]
-            least = min(least, c)
-            code = np.uint32(code * np.uint32(n_o) + np.uint32(c))
-        out[s - first] = code if least >= 0 else BAD
+    """Codes of the windows that start at `first` to `last` - 1; offset by offset, as vectors."""
+    no = np.uint32(n_o)
+    out[: last - first] = 0
+    for j in range(window.shape[0]):
+        symbols = codes[first + window[j] : last + window[j]]
+        for s in range(last - first):
+            c, code = symbols[s], out[s]
+            longer = np.uint32(code * no + np.uint32(c))
+            out[s] = BAD if c < 0 or code == BAD else longer
 
 
 @njit(cache=True, nogil=True)
@@ -182,38 +285,28 @@ def _first_kernel(codes, begins, ends, fresh, window, n_o, first):  # type: igno
         if fresh[i] and ends[i] - begins[i] > window[-1]:
             _window_codes(codes, begins[i], begins[i] + 1, window, n_o, code)
             if code[0] != BAD:
-                first[code[0]] += np.uint32(1)
+                _up(first, code[0])
 
 
 @njit(cache=True, nogil=True)
 def _run_kernel(codes, begins, ends, length, n_o, counts):  # type: ignore[no-untyped-def]
     """Count the runs of `length` symbols."""
-    no = np.uint32(n_o)
-    top = np.uint32(n_o**length)
+    window = np.arange(length)
+    run = np.empty(TILE, np.uint32)
     for i in range(begins.shape[0]):
-        code = np.uint32(0)
-        seen = 0  # symbols since the last missing one
-        for t in range(begins[i], ends[i]):
-            c = codes[t]
-            if c < 0:
-                seen = 0
-                code = np.uint32(0)
-                continue
-            code = np.uint32(code * no + np.uint32(c))
-            seen += 1
-            if seen > length:  # the symbol that leaves the run
-                code = np.uint32(code - np.uint32(codes[t - length]) * top)
-            if seen >= length:
-                counts[code] += np.uint32(1)
+        for t0 in range(begins[i], ends[i] - length + 1, TILE):
+            t1 = min(t0 + TILE, ends[i] - length + 1)
+            _window_codes(codes, t0, t1, window, n_o, run)
+            _up_all(counts, run, t1 - t0)
 
 
 @njit(cache=True, nogil=True)
 def _adjacent_kernel(codes, begins, ends, window, n_o, H, H_o):  # type: ignore[no-untyped-def]
     span = window[-1]
     mirror = (span - window)[::-1].copy()  # a left window, read from its first symbol
-    no = np.uint64(n_o)
-    n_R = np.uint64(n_o ** window.shape[0])
-    left = np.empty(TILE, np.uint32)
+    no = np.uint32(n_o)
+    n_R = np.uint32(n_o ** window.shape[0])
+    left, at, at_o = np.empty(TILE, np.uint32), np.empty(TILE, np.uint32), np.empty(TILE, np.uint32)
     right = np.empty(TILE + 1, np.uint32)
     for i in range(begins.shape[0]):
         begin, end = begins[i], ends[i]
@@ -222,12 +315,14 @@ def _adjacent_kernel(codes, begins, ends, window, n_o, H, H_o):  # type: ignore[
             t1 = min(t0 + TILE, end - span - 1)
             _window_codes(codes, t0 - 1 - span, t1 - 1 - span, mirror, n_o, left)
             _window_codes(codes, t0, t1 + 1, window, n_o, right)
-            for t in range(t1 - t0):
-                L, R, R1, o = left[t], right[t], right[t + 1], codes[t0 + t]
-                if L != BAD and R != BAD and R1 != BAD and o >= 0:
-                    H[np.uint64(L) * n_R + np.uint64(R)] += np.uint32(1)
-                    row = np.uint64(L) * no + np.uint64(o)
-                    H_o[row * n_R + np.uint64(R1)] += np.uint32(1)
+            symbols, n = codes[t0:t1], t1 - t0
+            for t in range(n):
+                L, R, R1, o = left[t], right[t], right[t + 1], symbols[t]
+                whole = L != BAD and R != BAD and R1 != BAD and o >= 0
+                at[t] = np.uint32(L * n_R + R) if whole else BAD
+                at_o[t] = np.uint32((L * no + np.uint32(o)) * n_R + R1) if whole else BAD
+            _up_all(H, at, n)
+            _up_all(H_o, at_o, n)
 
 
 @njit(cache=True, nogil=True)
@@ -246,14 +341,12 @@ def _gapped_kernel(  # type: ignore[no-untyped-def]
             _window_codes(codes, begin + 2, begin + 3, window, n_o, right)
             o1, o2 = codes[begin], codes[begin + 1]
             if o1 >= 0 and o2 >= 0 and right[0] != BAD:
-                root[(np.uint64(o1) * no + np.uint64(o2)) * n_R + np.uint64(right[0])] += np.uint32(
-                    1
-                )
+                _up(root, (np.uint64(o1) * no + np.uint64(o2)) * n_R + np.uint64(right[0]))
         for t in range(begin, end - 1):
             o, o1 = codes[t], codes[t + 1]
             if o >= 0 and o1 >= 0:
                 step = np.uint64(t - begin) if per_step else np.uint64(0)
-                M_oo[(step * no + np.uint64(o)) * no + np.uint64(o1)] += np.uint32(1)
+                _up(M_oo, (step * no + np.uint64(o)) * no + np.uint64(o1))
         # L ends at t-1, R starts at t+1 and, for M_LR1, at t+2
         for t0 in range(begin + span + 1, end - span - 1, TILE):
             t1 = min(t0 + TILE, end - span - 1)
@@ -267,9 +360,9 @@ def _gapped_kernel(  # type: ignore[no-untyped-def]
                 step = np.uint64(t0 + t - begin) if per_step else np.uint64(0)
                 row = step * n_R + np.uint64(L)
                 if o >= 0:
-                    M_LoR[(row * no + np.uint64(o)) * n_R + np.uint64(R)] += np.uint32(1)
+                    _up(M_LoR, (row * no + np.uint64(o)) * n_R + np.uint64(R))
                 if t0 + t + 2 < later and right[t + 1] != BAD:
                     if per_step:  # D̃ for step t+1 has this left window
                         row += n_R
-                    M_LR[row * n_R + np.uint64(R)] += np.uint32(1)
-                    M_LR1[row * n_R + np.uint64(right[t + 1])] += np.uint32(1)
+                    _up(M_LR, row * n_R + np.uint64(R))
+                    _up(M_LR1, row * n_R + np.uint64(right[t + 1]))

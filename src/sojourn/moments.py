@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from sojourn.counting import MOST_SYMBOLS, Buffer, Table, buffer
+from sojourn.counting import Buffer, Table, buffer
 from sojourn.errors import SojournError
 from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 from sojourn.parallel import each, n_threads
@@ -167,7 +167,7 @@ class Tally:
         self._per_step, self._share = per_step, SHARE if holdout else 0.0
         self._tables: tuple[Table, ...] = ()
         self._buffers: list[Buffer] = []
-        self._n_counted = self._n_sequences = self._n_total = self._longest = self._steps = 0
+        self._n_sequences = self._n_total = self._longest = self._steps = 0
         self._heldout, self._limit = Pieces.none(), NO_LIMIT
 
     def add(self, sequences: Sequences, n_jobs: int | None = None, shift: int = 0) -> None:
@@ -187,13 +187,12 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         """Both together; neither is changed."""
         both = copy(self)
-        if other._steps == self._steps and self._n_counted + other._n_counted <= MOST_SYMBOLS:
+        if other._steps == self._steps:
             both._buffers = [a + b for a, b in zip(self._buffers, other._buffers, strict=True)]
             both._tables = _added(self._tables, other._tables)
-            both._n_counted += other._n_counted
         else:
             both._tables = _added(self.moments().tables, other.moments().tables)
-            both._n_counted = 0
+            both._buffers = []
             both._begin(max(self._steps, other._steps))
         both._n_sequences += other._n_sequences
         both._n_total += other._n_total
@@ -215,7 +214,7 @@ class Tally:
 
     def _begin(self, longest: int) -> None:
         """Empty buffers, for sequences that may be as long as that."""
-        if self._n_counted:
+        if self._buffers:
             self._tables = self.moments().tables
         if self._per_step:  # one step alone would read as all together
             self._steps = max(longest, self._steps, 2)
@@ -223,7 +222,6 @@ class Tally:
         for shape in self._shapes:
             shape.check()
         self._buffers = [buffer(shape) for shape in self._shapes]
-        self._n_counted = 0
 
     def _hold_out(self, pieces: Pieces) -> None:
         """Hold out those of the pieces that may be, and count the others."""
@@ -233,21 +231,8 @@ class Tally:
             self._heldout = self._heldout.compact()
 
     def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
-        """Count pieces into buffers that are emptied before they could be full."""
-        ends = np.cumsum(pieces.ends - pieces.begins)
-        first = 0
-        while first < len(pieces):
-            done = int(ends[first - 1]) if first else 0
-            room = MOST_SYMBOLS - self._n_counted
-            last = int(np.searchsorted(ends, done + room, side="right"))
-            if last == first and self._n_counted:
-                self._begin(self._steps)
-                continue
-            some = pieces.take(np.arange(first, max(last, first + 1)))
-            pairs = zip(self._buffers, self._shapes, strict=True)
-            self._buffers = [_with_counts(counts, some, shape, n_jobs) for counts, shape in pairs]
-            self._n_counted += some.n_total
-            first += len(some)
+        pairs = zip(self._buffers, self._shapes, strict=True)
+        self._buffers = [_with_counts(counts, pieces, shape, n_jobs) for counts, shape in pairs]
 
 
 def _with_counts(counts: Buffer, pieces: Pieces, shape: Shape, n_jobs: int | None) -> Buffer:

@@ -21,8 +21,12 @@ Values = NDArray[np.int64] | list[str]
 # Integers with fewer values between them are coded by their distance from the least.
 MOST_BY_RANGE = 1 << 16
 
-# Bytes from which on an array that grows is moved by the system rather than copied.
-LARGE = 1 << 26
+# Room that an array which grows begins with, as many rows as a partition has (what is not used is
+# never touched), and bytes from which on it is moved by the system rather than copied.
+ROOM, LARGE = 1 << 22, 1 << 26
+
+# Codes that are looked through at once.
+PIECE = 1 << 16
 
 DTYPES = {
     pa.int8(): np.int8,
@@ -117,23 +121,26 @@ def coded(column: Any) -> Any:
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
         column = column.dictionary_decode()  # null may be a value there, too
     if pa.types.is_dictionary(column.type):
-        if column.type.index_type == pa.int32() and column.type.value_type == pa.string():
+        plain = column.type.value_type in (pa.string(), pa.int64())
+        if plain and column.type.index_type == pa.int32():
             return column
         values = column.dictionary.cast(_plain(column.dictionary.type))
         return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), values)
-    plain = column.cast(_plain(column.type))
-    return _by_range(plain) or plain.dictionary_encode()
+    return _by_range(column) or column.cast(_plain(column.type)).dictionary_encode()
 
 
 def _by_range(column: Any) -> Any:
     """Integers that lie close together, coded without a search; None for any others."""
-    if column.type != pa.int64() or len(column) == 0 or column.null_count:
+    if not pa.types.is_integer(column.type) or len(column) == 0 or column.null_count:
         return None
     ends = pc.min_max(column)
     least, most = ends["min"].as_py(), ends["max"].as_py()
-    if most - least >= min(len(column), MOST_BY_RANGE):
+    if most - least >= min(len(column), MOST_BY_RANGE) or most >= 2**63:
         return None
-    codes = (to_numpy(column) - least).astype(np.int32)
+    numbers = to_numpy(column if column.type in DTYPES else column.cast(pa.int64()))
+    wide = np.int64 if numbers.dtype == np.int64 else np.int32
+    codes = np.empty(len(numbers), np.int32)
+    np.subtract(numbers, wide(least), out=codes, dtype=wide, casting="unsafe")
     values = to_arrow(np.int64(least) + np.arange(most - least + 1))
     return pa.DictionaryArray.from_arrays(to_arrow(codes), values, safe=False)
 
@@ -182,7 +189,7 @@ class Growing:
     def add(self, values: NDArray[Any]) -> None:
         """Append values; integers become floats where floats follow them."""
         if self.array is None:
-            self.array = np.empty(len(values), values.dtype)
+            self.array = np.empty(max(len(values), ROOM), values.dtype)
         if values.dtype.kind == "f" and self.array.dtype.kind == "i":
             self.array = self.array.astype(values.dtype)
         size = self.size + len(values)
@@ -238,27 +245,39 @@ class Codes:
             own = code_of[first : first + len(own_values)]
             mine = codes[end : end + n_rows]
             ascending = len(own) > 0 and np.array_equal(own, own[0] + np.arange(len(own)))
-            if ascending and mine.size and mine.min() >= 0:
+            if ascending and own[0] == 0:
+                pass  # as where each chunk has all symbols
+            elif ascending and mine.size and mine.min() >= 0:
                 mine += own[0]  # as where ids ascend; many times faster
             else:
                 mine[:] = np.append(own, np.int32(-1))[mine]  # -1 is the last
             end, first = end + n_rows, first + len(own_values)
         self.dictionaries.clear()
-        used = np.zeros(len(values) + 1, dtype=np.bool_)
-        used[_met(codes)] = True
-        if not used[:-1].all():
-            new = np.cumsum(used, dtype=np.int32) - np.int32(1)
-            new[-1] = -1
-            values, codes = values.filter(to_arrow(used[:-1])), take(new, codes)
+        used = _used(codes, len(values))
+        at = np.flatnonzero(used[:-1])
+        if len(at) < len(values):
+            if len(at) and not used[-1] and at[-1] - at[0] < len(at):
+                codes -= np.int32(at[0])  # as where ids ascend, and a partition holds some
+            else:
+                new = np.cumsum(used, dtype=np.int32) - np.int32(1)
+                new[-1] = -1
+                codes = take(new, codes)
+            values = values.filter(to_arrow(used[:-1]))
         return (values.to_pylist() if is_string(values.type) else to_numpy(values)), codes
 
 
-def _met(codes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Codes in which all that occur do, fewer where they come in long runs, as ids do."""
-    changes = codes[1:] != codes[:-1]
-    if np.count_nonzero(changes) > len(codes) // 8:
-        return codes
-    return codes[np.append(0, np.flatnonzero(changes) + 1)] if len(codes) else codes
+def _used(codes: NDArray[np.int32], n: int) -> NDArray[np.bool_]:
+    """Which of `n` codes occur; and whether -1 does, unless all others have been seen before."""
+    used = np.zeros(n + 1, dtype=np.bool_)
+    for start in range(0, len(codes), PIECE):
+        piece = codes[start : start + PIECE]
+        changes = np.flatnonzero(piece[1:] != piece[:-1])
+        if len(changes) < len(piece) // 8:  # long runs, as of ids
+            piece = piece[np.append(0, changes + 1)]
+        used[piece] = True
+        if used[:-1].all():
+            break
+    return used
 
 
 def take(table: NDArray[np.int32], codes: NDArray[np.int32]) -> NDArray[np.int32]:
