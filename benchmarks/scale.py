@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 import warnings
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,8 @@ def counted(folder, n_jobs=None, client=None):
     """Seconds of the one pass that counts, and what it counted."""
     parts = Parts.of(scanned(folder), n_jobs, client)
     began = time.perf_counter()
-    moments = parts.tallied(_Counting(WINDOWS, SIZE[2], False, False, 0), operator.add).moments()
+    tally = parts.tallied(_Counting(WINDOWS, SIZE[2], False, False, 0), operator.add)
+    moments = tally.moments(n_jobs)
     return time.perf_counter() - began, moments
 
 
@@ -125,28 +125,27 @@ def in_memory(folder):
 
 
 def by_workers(folder):
-    """Passes by one and by two, in turns; each cluster has made one before."""
+    """Passes by one and by two, in turns; threads and workers have made one before."""
     import distributed
     from dask import config
 
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    times = {}
-    with config.set(SETTINGS), ExitStack() as open_ones:
-        clients = {}
-        for n in (1, 2):
-            made = distributed.LocalCluster(n_workers=n, silence_logs=50, **options)
-            clients[n] = open_ones.enter_context(distributed.Client(open_ones.enter_context(made)))
-        for i in range(REPEATS + 1):
-            for n, client in clients.items():
-                plural = "s" * (n > 1)
-                passes = {
-                    f"{n} thread{plural}": {"n_jobs": n},
-                    f"{n} worker{plural}": {"client": client},
-                }
-                for name, by in passes.items():
-                    seconds, _ = counted(folder, **by)
-                    if i > 0:
-                        times.setdefault(name, []).append(seconds)
+    names = {1: ("1 thread", "1 worker"), 2: ("2 threads", "2 workers")}
+    times = {name: [] for both in names.values() for name in both}
+    for n in names:
+        counted(folder, n_jobs=n)
+    for _ in range(REPEATS):
+        for n, (by_threads, _) in names.items():
+            times[by_threads].append(counted(folder, n_jobs=n)[0])
+    for _ in range(REPEATS):
+        for n, (_, by_processes) in names.items():
+            with (
+                config.set(SETTINGS),
+                distributed.LocalCluster(n_workers=n, silence_logs=50, **options) as cluster,
+                distributed.Client(cluster) as client,
+            ):
+                counted(folder, client=client)
+                times[by_processes].append(counted(folder, client=client)[0])
     median = {name: statistics.median(values) for name, values in times.items()}
     print(f"load {os.getloadavg()[0]:.1f}; medians of {REPEATS}, interleaved")
     for kind in ("thread", "worker"):

@@ -23,9 +23,9 @@ from sojourn.sources import Partition
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 60.0
 POLL = 1.0
-# The most partitions a task, so that little is lost with a worker; and of what is left when it is
-# given out, a thread's share in as many, so that the last tasks are small and end together.
-MOST_TOGETHER, IN_SHARES = 8, 2
+# The most partitions a task, so that little is lost with a worker. Towards the end a task is given
+# a thread's share of what is left, so that the last ones are small and end together.
+MOST_TOGETHER = 8
 # Results that one task joins.
 JOINED = 4
 
@@ -98,7 +98,7 @@ def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
     """Neighbours that one task reads, part after part, since what a task returns has to travel."""
     groups, first = [], 0
     while first < len(parts):
-        share = (len(parts) - first) // (IN_SHARES * max(n_threads, 1))
+        share = (len(parts) - first) // max(n_threads, 1)
         n = min(max(share, 1), MOST_TOGETHER)
         groups.append(parts[first : first + n])
         first += n

@@ -27,6 +27,8 @@ BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
 AT_ONCE = 1 << 22
 # Cells that have run over are listed as they come, this many before they are put in order.
 LISTED = 1 << 16
+# Cells that are fewer than one in this many of all are sorted, and others found in a table of all.
+FEW = 16
 
 
 class Buffer(Protocol):
@@ -124,8 +126,15 @@ class _Counts:
 
     def _gather(self, at: Sequence[NDArray[Any]], times: Sequence[NDArray[Any] | int]) -> None:
         weights = [np.broadcast_to(n, here.shape) for here, n in zip(at, times, strict=True)]
-        self.over, which = np.unique(np.concatenate(at), return_inverse=True)
-        self.times = np.bincount(which, np.concatenate(weights), len(self.over)).astype(np.int64)
+        cells, weight, n = np.concatenate(at), np.concatenate(weights), len(self.low)
+        if len(cells) * FEW > n:
+            total = np.bincount(cells, weight, n)
+            self.over = np.flatnonzero(total)
+            total = total[self.over]
+        else:
+            self.over, which = np.unique(cells, return_inverse=True)
+            total = np.bincount(which, weight, len(self.over))
+        self.times = total.astype(np.int64)
         self.listed = []
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.counting import Buffer, Table, buffer
 from sojourn.errors import SojournError
 from sojourn.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
-from sojourn.parallel import each, n_threads
+from sojourn.parallel import each, in_order, n_threads
 from sojourn.sequences import Sequences
 from sojourn.tables import Shape, kind_of, shape_of
 from sojourn.windows import check_offsets
@@ -131,7 +131,7 @@ def count(
     """
     tally = Tally(windows, sequences.n_symbols, gapped=gapped, per_step=per_step, holdout=holdout)
     tally.add(sequences, n_jobs, shift)
-    return tally.moments()
+    return tally.moments(n_jobs)
 
 
 class Tally:
@@ -201,10 +201,11 @@ class Tally:
         both._hold_out(self._heldout + other._heldout)
         return both
 
-    def moments(self) -> Moments:
-        """What was counted until now."""
+    def moments(self, n_jobs: int | None = 1) -> Moments:
+        """What was counted until now; `n_jobs` as in :func:`count`."""
+        tables = tuple(in_order(lambda buffer: buffer.table(), self._buffers, n_jobs))
         return Moments(
-            _added(self._tables, tuple(buffer.table() for buffer in self._buffers)),
+            _added(self._tables, tables),
             self._heldout.compact(),
             self._n_sequences,
             self._n_total,

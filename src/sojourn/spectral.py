@@ -251,7 +251,7 @@ class SpectralHSMM(SequenceModel):
             shift=before.n_sequences if before and parts.in_memory is not None else 0,
         )
         tally: Tally = parts.tallied(counting, operator.add)
-        moments = tally.moments()
+        moments = tally.moments(self.n_jobs)
         if before:
             moments = before + moments
         seed = 0 if self.random_state is None else self.random_state
