@@ -20,8 +20,8 @@ setup: $(VENV)/.setup ## create the environment in .venv
 demo: setup ## find unusual approaches among recorded ones, print why, write a report
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: setup ## run the tests and the examples in the documentation (ARGS="-k name" for some)
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## run the tests and the examples in the documentation (ARGS="-k name -n 0" for some)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope $(ARGS)
 
 check: setup ## check format, lint and types
 	$(BIN)/ruff format --check .
