@@ -14,13 +14,15 @@ import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numba import njit
 
-from sojourn import Params, SpectralHSMM, scan
+from sojourn import HSMM, Params, SpectralHSMM, scan
 from sojourn.choice import learn
 from sojourn.cli.scale import SETTINGS
 from sojourn.parts import Parts
@@ -30,7 +32,6 @@ from sojourn.windows import candidate_offsets
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
 SIZE = (8, 40, 9)
-REPEATS = 9
 WINDOWS = candidate_offsets(*SIZE)
 
 
@@ -124,38 +125,81 @@ def in_memory(folder):
     print(f"{data.n_total} symbols in memory, whole fit: {one:.2f} s by one thread, {two:.2f} s")
 
 
-def by_workers(folder):
-    """Passes by one and by two, in turns; threads and workers have made one before."""
+def em_step(folder, n_jobs=None, client=None):
+    """Seconds of a fit of one step, and the model."""
+    model = HSMM(*SIZE[:2], init=Params.random(*SIZE, rng=1), max_iter=1, n_jobs=n_jobs)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one step is not enough
+        model.fit(scanned(folder), client=client)
+    return time.perf_counter() - began, model
+
+
+def by_workers(what, job, folder, repeats):
+    """A job by one and by two, in turns; threads and workers have counted before."""
     import distributed
     from dask import config
 
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    names = {1: ("1 thread", "1 worker"), 2: ("2 threads", "2 workers")}
-    times = {name: [] for both in names.values() for name in both}
-    for n in names:
+    times = {(kind, n): [] for kind in ("thread", "worker") for n in (1, 2)}
+    for n in (1, 2):
         counted(folder, n_jobs=n)
-    for _ in range(REPEATS):
-        for n, (by_threads, _) in names.items():
-            times[by_threads].append(counted(folder, n_jobs=n)[0])
-    for _ in range(REPEATS):
-        for n, (_, by_processes) in names.items():
+    for _ in range(repeats):
+        for n in (1, 2):
+            times["thread", n].append(job(folder, n_jobs=n)[0])
+    for _ in range(repeats):
+        for n in (1, 2):
             with (
                 config.set(SETTINGS),
                 distributed.LocalCluster(n_workers=n, silence_logs=50, **options) as cluster,
                 distributed.Client(cluster) as client,
             ):
                 counted(folder, client=client)
-                times[by_processes].append(counted(folder, client=client)[0])
-    median = {name: statistics.median(values) for name, values in times.items()}
-    print(f"load {os.getloadavg()[0]:.1f}; medians of {REPEATS}, interleaved")
+                times["worker", n].append(job(folder, client=client)[0])
+    print(f"load {os.getloadavg()[0]:.1f}; {what}, medians of {repeats}, in turns")
     for kind in ("thread", "worker"):
-        one, two = median[f"1 {kind}"], median[f"2 {kind}s"]
-        pairs = zip(times[f"1 {kind}"], times[f"2 {kind}s"], strict=True)
-        ratios = sorted(a / b for a, b in pairs)
-        print(
-            f"1 {kind}: {one:.2f} s, 2: {two:.2f} s, {one / two:.2f} times; "
-            f"of pairs {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        )
+        print(f"  1 {kind} and 2: {compared(times[kind, 1], times[kind, 2])}")
+
+
+def compared(by_one, by_two):
+    one, two = statistics.median(by_one), statistics.median(by_two)
+    ratios = sorted(a / b for a, b in zip(by_one, by_two, strict=True))
+    return (
+        f"{one:.2f} s, {two:.2f} s, {one / two:.2f} times; "
+        f"of pairs {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )
+
+
+@njit(nogil=True)
+def _arithmetic(numbers, _):
+    x = np.uint64(numbers[0])
+    for _ in range(10**8):
+        x ^= x << np.uint64(13)
+        x ^= x >> np.uint64(7)
+        x ^= x << np.uint64(17)
+    numbers[0] = x
+
+
+@njit(nogil=True)
+def _copying(numbers, copies):
+    for _ in range(8):
+        for i in range(len(numbers)):
+            copies[i] = numbers[i]
+
+
+def two_cores():
+    """What a second core of this machine is worth, at best and where memory is all that counts."""
+    arrays = [(np.ones(2**23, np.uint64), np.ones(2**23, np.uint64)) for _ in range(2)]
+    for job in (_arithmetic, _copying):
+        times = {1: [], 2: []}
+        job(*arrays[0])
+        for _ in range(9):
+            for n in times:
+                began = time.perf_counter()
+                with ThreadPoolExecutor(n) as pool:
+                    list(pool.map(job, *zip(*arrays, strict=True)))
+                times[n].append(time.perf_counter() - began)
+        print(f"{job.__name__[1:]} by 1 thread and 2: {compared(times[1], times[2])}")
 
 
 def run():
@@ -164,6 +208,9 @@ def run():
     try:
         largest = by_size(root)
         in_memory(largest)
-        by_workers(largest)
+        two_cores()
+        by_workers("a pass that counts", counted, largest, repeats=9)
+        by_workers("a fit of one step of EM", em_step, largest, repeats=3)
+        two_cores()
     finally:
         shutil.rmtree(root)

@@ -239,7 +239,7 @@ class Tally:
 def _with_counts(counts: Buffer, pieces: Pieces, shape: Shape, n_jobs: int | None) -> Buffer:
     """The buffer with the pieces counted, by threads that have a buffer each."""
     # A thread earns its tables only if there is more to count than to add up.
-    worth = 1 << 16 if shape.sparse else 4 * shape.n_entries + 1
+    worth = 1 << 16 if shape.sparse else shape.n_entries + 1
     threads = min(n_threads(n_jobs), 1 + pieces.n_total // worth, len(pieces))
     if threads <= 1:
         counts.count(pieces)

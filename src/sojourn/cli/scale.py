@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 # How Dask is set for processes here. As it comes, they give memory back to the system at once and
-# have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task that
-# an idle one could have had; and workers look every few milliseconds at what they do, for a page
-# that nobody opens.
+# have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
+# that an idle one could have had; and workers look every few milliseconds at what they do, for a
+# page that nobody opens.
 SETTINGS = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 30,
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
