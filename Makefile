@@ -21,7 +21,7 @@ demo: setup ## find unusual approaches among recorded ones, print why, write a r
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## run the tests and the examples in the documentation (ARGS="-k name -n 0" for some)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: setup ## check format, lint and types
 	$(BIN)/ruff format --check .

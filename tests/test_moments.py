@@ -17,7 +17,7 @@ from sojourn import (
 )
 from sojourn.counting import TILE
 from sojourn.moments import Tally
-from sojourn.tables import Adjacent
+from sojourn.tables import Adjacent, Shape
 
 N_O = 3
 WINDOWS = [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 1, 4), (0, 5)]
@@ -426,6 +426,20 @@ def test_counts_beyond_a_byte(kind, at_once, listed, monkeypatch):
         expected = plain(kind, [row], window, np.array([4 * n]))
         assert max(value.max() for value in expected.values()) > 256
         assert_same(table, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", SHAPES)
+def test_all_cells_may_run_over_at_once(kind, window):
+    shape = Shape(window, N_O, kind != "adjacent", 12 if kind == "per_step" else 0)
+    pieces, _ = holdout.split(part(range(300)), 0.0)
+    full, empty = counting.buffer(shape), counting.buffer(shape)
+    for counts in full.counts:
+        counts.low[:] = 255
+    full.count(pieces)
+    empty.count(pieces)
+    for mine, its in zip(full.counts, empty.counts, strict=True):
+        assert np.array_equal(mine.wide(), its.wide() + 255)
 
 
 @pytest.mark.usefixtures("room")

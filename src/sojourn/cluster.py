@@ -23,9 +23,9 @@ from sojourn.sources import Partition
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 60.0
 POLL = 1.0
-# The most partitions a task, so that little is lost with a worker. Towards the end a task is given
-# a thread's share of what is left, so that the last ones are small and end together.
-MOST_TOGETHER = 8
+# The most partitions a task, so that little is lost with a worker; and towards the end the shares
+# of a thread in what is left, so that the last tasks are small and slower workers get fewer.
+MOST_TOGETHER, SHARES = 8, 2
 # Results that one task joins.
 JOINED = 4
 
@@ -98,7 +98,7 @@ def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
     """Neighbours that one task reads, part after part, since what a task returns has to travel."""
     groups, first = [], 0
     while first < len(parts):
-        share = (len(parts) - first) // max(n_threads, 1)
+        share = (len(parts) - first) // (SHARES * max(n_threads, 1))
         n = min(max(share, 1), MOST_TOGETHER)
         groups.append(parts[first : first + n])
         first += n
@@ -188,7 +188,7 @@ def _ends_its_worker(submit: Callable[..., Any], client: Any, part: Part, share:
 
 
 def _explained(killed: _KilledWorkersError, suspects: list[Part]) -> SojournError:
-    task = f"partition {suspects[0]}" if suspects else "the joining of two partitions"
+    task = f"partition {suspects[0]}" if suspects else "the joining of some partitions"
     return SojournError(
         f"{task} ended {killed.workers} workers in a row, the last on {killed.last_worker}; it may "
         f"need more memory than a worker has (make partitions smaller with rows_per_partition=, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from copy import copy
 from typing import Any, Protocol, Self
 
@@ -18,12 +18,14 @@ from sojourn.tables import Adjacent, Gapped, Shape
 Table = Adjacent | Gapped | Sparse
 # The bytes of counts, room for the cells that run over, and the number of these.
 Cells = tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.int64]]
+# Cells that ran over, and how often each.
+Over = tuple[NDArray[np.uint32], NDArray[np.int64]]
 
 # Windows are coded tile by tile, so that even one endless sequence needs little memory.
 TILE = 4096
 BAD = np.uint32(0xFFFFFFFF)  # the code of a window that holds a missing symbol
-# Symbols that are counted at once: there is room for as many cells to run over, of which next to
-# none is used.
+# Symbols that are counted at once, but for longer pieces: the room for cells that run over grows
+# with them.
 AT_ONCE = 1 << 22
 # Cells that have run over are listed as they come, this many before they are put in order.
 LISTED = 1 << 16
@@ -87,55 +89,59 @@ class _Counts:
 
     def __init__(self, n: int) -> None:
         self.low = np.zeros(n, np.uint8)
-        self.over = np.empty(0, np.int64)  # where, sorted
-        self.times = np.empty(0, np.int64)
+        self.over = np.empty(0, np.uint32), np.empty(0, np.int64)  # where, sorted, and how often
         self.listed: list[NDArray[Any]] = []
+        self.n_listed = 0
 
     def cells(self, most: int) -> Cells:
-        """What a kernel may count as many things into."""
-        return self.low, np.empty(most, np.uint32), np.zeros(1, np.int64)
+        """What a kernel counts into: no more than `most` things, or it writes out of bounds."""
+        # A cell at 255 runs over at once, and then after every 256.
+        room = min(most, len(self.low) + most // 256)
+        return self.low, np.empty(room, np.uint32), np.zeros(1, np.int64)
 
     def carry(self, cells: Cells) -> None:
         """Take over from the cells what has run over."""
         _, at, (n,) = cells
         if n:
             self.listed.append(at[:n].copy())
-        if sum(map(len, self.listed)) > max(LISTED, len(self.over)):
-            self._settle()
+            self.n_listed += int(n)
+        if self.n_listed > max(LISTED, len(self.over[0])):
+            self.over = self._settled()
+            self.listed, self.n_listed = [], 0
 
     def __add__(self, other: _Counts) -> _Counts:
-        self._settle()
-        other._settle()
         both = _Counts(0)
         both.low = self.low + other.low
         carried = np.flatnonzero(both.low < self.low)
-        both._gather((self.over, other.over, carried), (self.times, other.times, 1))
+        both.over = _gathered(len(both.low), (self._settled(), other._settled(), (carried, 1)))
         return both
 
     def wide(self) -> NDArray[np.int64]:
         """The counts, in 64 bits."""
-        self._settle()
         counts = self.low.astype(np.int64)
-        counts[self.over] += self.times << 8
+        at, times = self._settled()
+        counts[at] += times << 8
         return counts
 
-    def _settle(self) -> None:
-        """Bring what has run over in order."""
-        if self.listed:
-            self._gather((self.over, *self.listed), (self.times, *(1 for _ in self.listed)))
+    def _settled(self) -> Over:
+        """All cells that have run over, in order; nothing is changed, as others may be reading."""
+        if not self.listed:
+            return self.over
+        return _gathered(len(self.low), (self.over, *((at, 1) for at in self.listed)))
 
-    def _gather(self, at: Sequence[NDArray[Any]], times: Sequence[NDArray[Any] | int]) -> None:
-        weights = [np.broadcast_to(n, here.shape) for here, n in zip(at, times, strict=True)]
-        cells, weight, n = np.concatenate(at), np.concatenate(weights), len(self.low)
-        if len(cells) * FEW > n:
-            total = np.bincount(cells, weight, n)
-            self.over = np.flatnonzero(total)
-            total = total[self.over]
-        else:
-            self.over, which = np.unique(cells, return_inverse=True)
-            total = np.bincount(which, weight, len(self.over))
-        self.times = total.astype(np.int64)
-        self.listed = []
+
+def _gathered(n: int, parts: Iterable[tuple[NDArray[Any], NDArray[Any] | int]]) -> Over:
+    """Cells of `n` and how often, each once and in order."""
+    at, times = zip(*((at, np.broadcast_to(times, at.shape)) for at, times in parts), strict=True)
+    cells, weight = np.concatenate(at), np.concatenate(times)
+    if len(cells) * FEW > n:
+        total = np.bincount(cells, weight, n)
+        where = np.flatnonzero(total)
+        total = total[where]
+    else:
+        where, which = np.unique(cells, return_inverse=True)
+        total = np.bincount(which, weight, len(where))
+    return where.astype(np.uint32), total.astype(np.int64)
 
 
 class _Dense:

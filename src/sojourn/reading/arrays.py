@@ -21,8 +21,8 @@ Values = NDArray[np.int64] | list[str]
 # Integers with fewer values between them are coded by their distance from the least.
 MOST_BY_RANGE = 1 << 16
 
-# Room that an array which grows begins with, as many rows as a partition has (what is not used is
-# never touched), and bytes from which on it is moved by the system rather than copied.
+# Rows that an array which grows begins with, more than a partition has (what is not used is never
+# touched), and bytes from which on it is moved by the system rather than copied.
 ROOM, LARGE = 1 << 22, 1 << 26
 
 # Codes that are looked through at once.
@@ -135,7 +135,7 @@ def _by_range(column: Any) -> Any:
         return None
     ends = pc.min_max(column)
     least, most = ends["min"].as_py(), ends["max"].as_py()
-    if most - least >= min(len(column), MOST_BY_RANGE) or most >= 2**63:
+    if most - least >= min(len(column), MOST_BY_RANGE):
         return None
     numbers = to_numpy(column if column.type in DTYPES else column.cast(pa.int64()))
     wide = np.int64 if numbers.dtype == np.int64 else np.int32
@@ -191,7 +191,8 @@ class Growing:
         if self.array is None:
             self.array = np.empty(max(len(values), ROOM), values.dtype)
         if values.dtype.kind == "f" and self.array.dtype.kind == "i":
-            self.array = self.array.astype(values.dtype)
+            whole, self.array = self.array, np.empty(self.array.size, values.dtype)
+            self.array[: self.size] = whole[: self.size]
         size = self.size + len(values)
         if size > self.array.size and self.array.nbytes < LARGE:
             small, self.array = self.array, np.empty(2 * size, self.array.dtype)
