@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from copy import copy
 from typing import Any, Protocol, Self
@@ -144,7 +145,7 @@ def _gathered(n: int, parts: Iterable[tuple[NDArray[Any], NDArray[Any] | int]]) 
     return where.astype(np.uint32), total.astype(np.int64)
 
 
-class _Dense:
+class _Dense(ABC):
     """Tables of all windows that could occur, counted in place."""
 
     def __init__(self, shape: Shape, *sizes: tuple[int, ...]) -> None:
@@ -163,9 +164,9 @@ class _Dense:
             for counts, mine in zip(self.counts, cells, strict=True):
                 counts.carry(mine)
 
+    @abstractmethod
     def count_into(self, pieces: Pieces, cells: list[Cells]) -> None:
         """Count the windows of pieces into the cells of the tables."""
-        raise NotImplementedError
 
     def __add__(self, other: Self) -> Self:
         both = copy(self)
