@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.spectral import rmse
 from sojourn import HSMM, Params, Sequences
-from sojourn.em import run_em
+from sojourn.em.em import run_em
 
 SIZES = ((2, 2, 3), (4, 6, 5))
 CASES = ((500, 10), (5000, 10), (50_000, 3))  # sequences, models

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from sojourn import HSMM, AnomalyDetector, Params, Sequences, SpectralHSMM
 from sojourn.datasets import simulate_approaches
-from sojourn.residuals import residuals, whiten
+from sojourn.detect.residuals import residuals, whiten
 
 RATES = (0.01, 0.05, 0.10)
 METHODS = ("residual", "loglik", "typicality")

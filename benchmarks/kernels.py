@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sojourn import Params, Sequences
-from sojourn.messages import log_prob
-from sojourn.posterior import expected_counts
-from sojourn.viterbi import decode
+from sojourn.exact.expected_counts import expected_counts
+from sojourn.exact.forward import log_prob
+from sojourn.exact.viterbi import decode
 
 # (n_states, max_duration, n_symbols), sequences, length; fewer symbols for the expanded HMM.
 SIZES = [((4, 6, 5), 2000, 100, 200), ((8, 40, 9), 200, 1000, 2)]

@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from numba import njit
 
 from sojourn import HSMM, Params, SpectralHSMM, scan
-from sojourn.choice import learn
 from sojourn.cli.scale import SETTINGS
-from sojourn.parts import Parts
-from sojourn.spectral import _Counting
-from sojourn.sums import concatenated
-from sojourn.windows import candidate_offsets
+from sojourn.estimators.spectral_hsmm import _Counting
+from sojourn.scale.passes import Parts
+from sojourn.scale.tree_sum import concatenated
+from sojourn.spectral.select_rank import learn
+from sojourn.spectral.windows import candidate_offsets
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
 SIZE = (8, 40, 9)

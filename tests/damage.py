@@ -6,24 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
 import sojourn as sj
-from sojourn import store
+from sojourn.persist import saving
+from sojourn.storage import container
 
 
 def content_of(model):
     """What `save` would write, before it is bytes."""
-    written = []
-    replace, store._replace = store._replace, lambda path, data: written.append(data)
-    try:
-        store.save(model, "unused")
-    finally:
-        store._replace = replace
-    return store._parsed("unused", head_of(written[0]), written[0])
+    with tempfile.TemporaryDirectory() as folder:
+        saving.save(model, Path(folder, "model"))
+        return container.read(Path(folder, "model"))
 
 
 def head_of(data: bytes) -> bytes:
@@ -59,7 +57,7 @@ def mutations(data: bytes, n: int, seed: int):
 def fuzz(path: Path, scratch: Path, n: int, seed: int) -> dict[str, int]:
     """How many mutations were refused, changed nothing, or were accepted with another content."""
     data = path.read_bytes()
-    whole = _canonical(*store.read(path))
+    whole = _canonical(*container.read(path))
     tally = {"refused": 0, "the same content": 0, "other content": 0}
     for mutant in mutations(data, n, seed):
         scratch.write_bytes(mutant)
@@ -68,7 +66,7 @@ def fuzz(path: Path, scratch: Path, n: int, seed: int) -> dict[str, int]:
         except (sj.SojournError, ValueError, OSError):
             tally["refused"] += 1
             continue
-        same = _canonical(*store.read(scratch)) == whole
+        same = _canonical(*container.read(scratch)) == whole
         tally["the same content" if same else "other content"] += 1
     return tally
 
@@ -83,7 +81,7 @@ JUNK = (None, True, -1, 0, 1, 7, 2**31, 10**30, 0.5, 1e308, "", "x", [], [0], {}
 
 def fuzz_signed(path: Path, scratch: Path, n: int, seed: int, use=None) -> dict[str, int]:
     """As `fuzz`, with files whose values were changed and whose checksum was made to match."""
-    content, arrays = store.read(path)
+    content, arrays = container.read(path)
     rng = np.random.default_rng(seed)
     tally = {"refused": 0, "accepted": 0}
     for _ in range(n):
@@ -94,7 +92,7 @@ def fuzz_signed(path: Path, scratch: Path, n: int, seed: int, use=None) -> dict[
         else:
             name = str(rng.choice(sorted(tables)))
             tables[name] = _spoiled(tables[name], rng)
-        scratch.write_bytes(store.to_bytes(changed, tables))
+        scratch.write_bytes(container.to_bytes(changed, tables))
         try:
             model = sj.load(scratch)
         except (sj.SojournError, ValueError, OSError):
@@ -144,7 +142,7 @@ SAVER = """
 import os, sys
 import numpy as np
 import sojourn as sj
-from sojourn import store
+from sojourn.persist import saving as store
 weight = {"weight": np.arange(250_000.0)}  # so that writing takes a while
 models = [sj.load(path) for path in sys.argv[1:3]]
 print("ready", flush=True)

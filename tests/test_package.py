@@ -53,7 +53,9 @@ def test_public_names_stand_in_all_three_places():
     block = source.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
     typed = {
         name: module
-        for module, names in re.findall(r"from sojourn\.(\w+) import \(?([^()\n]+|[^()]+)", block)
+        for module, names in re.findall(
+            r"from sojourn\.([\w.]+) import \(?([^()\n]+|[^()]+)", block
+        )
         for name in re.findall(r"\w+", names)
     }
     assert typed == sojourn._MODULES

@@ -7,23 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sojourn.detect import AnomalyDetector
-    from sojourn.discretize import Discretizer
+    from sojourn.data.changes import events_from_changes
+    from sojourn.data.discretize import Discretizer
+    from sojourn.data.sequences import Sequences, as_sequences
+    from sojourn.detect.detector import AnomalyDetector
     from sojourn.errors import SojournError
-    from sojourn.hsmm import HSMM
-    from sojourn.moments import Moments, count
-    from sojourn.params import Params
-    from sojourn.population import exact_moments
-    from sojourn.prepare import events_from_changes
-    from sojourn.ranks import exact_rank_report, rank_report
+    from sojourn.estimators.hsmm import HSMM
+    from sojourn.estimators.select import select
+    from sojourn.estimators.spectral_hsmm import SpectralHSMM
+    from sojourn.estimators.stream import OnlineScorer
+    from sojourn.exact.params import Params
+    from sojourn.io.sort import sort_events
+    from sojourn.io.sources import read, scan
+    from sojourn.persist.saving import load
     from sojourn.report import write_report
-    from sojourn.selection import select
-    from sojourn.sequences import Sequences, as_sequences
-    from sojourn.sorting import sort_events
-    from sojourn.sources import read, scan
-    from sojourn.spectral import SpectralHSMM
-    from sojourn.store import load
-    from sojourn.stream import OnlineScorer
+    from sojourn.spectral.exact_moments import exact_moments
+    from sojourn.spectral.moments import Moments, count
+    from sojourn.spectral.theory.rank_report import exact_rank_report, rank_report
 
 __version__ = "0.1.0"
 
@@ -53,26 +53,26 @@ __all__ = [
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
-    "HSMM": "hsmm",
-    "AnomalyDetector": "detect",
-    "Discretizer": "discretize",
-    "Moments": "moments",
-    "OnlineScorer": "stream",
-    "Params": "params",
-    "Sequences": "sequences",
+    "HSMM": "estimators.hsmm",
+    "AnomalyDetector": "detect.detector",
+    "Discretizer": "data.discretize",
+    "Moments": "spectral.moments",
+    "OnlineScorer": "estimators.stream",
+    "Params": "exact.params",
+    "Sequences": "data.sequences",
     "SojournError": "errors",
-    "SpectralHSMM": "spectral",
-    "as_sequences": "sequences",
-    "count": "moments",
-    "events_from_changes": "prepare",
-    "exact_moments": "population",
-    "exact_rank_report": "ranks",
-    "load": "store",
-    "rank_report": "ranks",
-    "read": "sources",
-    "scan": "sources",
-    "select": "selection",
-    "sort_events": "sorting",
+    "SpectralHSMM": "estimators.spectral_hsmm",
+    "as_sequences": "data.sequences",
+    "count": "spectral.moments",
+    "events_from_changes": "data.changes",
+    "exact_moments": "spectral.exact_moments",
+    "exact_rank_report": "spectral.theory.rank_report",
+    "load": "persist.saving",
+    "rank_report": "spectral.theory.rank_report",
+    "read": "io.sources",
+    "scan": "io.sources",
+    "select": "estimators.select",
+    "sort_events": "io.sort",
     "write_report": "report",
 }
 

@@ -7,13 +7,16 @@ from typing import Any
 
 from sojourn.errors import SojournError
 
+# 1 GiB of float64: a larger table is more likely a mistake than a wish.
+MAX_ENTRIES = 2**27
 
-def whole(name: str, value: Any) -> int:
-    """A whole number of at least one, or an error.
+
+def positive_int(name: str, value: Any) -> int:
+    """The value as an integer of at least 1, or an error.
 
     Examples
     --------
-    >>> whole("n_states", 3)
+    >>> positive_int("n_states", 3)
     3
     """
     try:
@@ -21,16 +24,16 @@ def whole(name: str, value: Any) -> int:
     except TypeError:
         number = 0
     if number < 1 or isinstance(value, bool):
-        raise SojournError(f"{name} must be a whole number of at least 1, not {value!r}")
+        raise SojournError(f"{name} must be an integer of at least 1, not {value!r}")
     return number
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise an error if the value is not one of those allowed.
 
     Examples
     --------
-    >>> one_of("filter", "raw", ("normalised", "raw"))
+    >>> check_choice("filter", "raw", ("normalised", "raw"))
     """
     if not isinstance(value, str) or value not in allowed:
         raise SojournError(f"{name} is {value!r}; it is one of {', '.join(map(repr, allowed))}")

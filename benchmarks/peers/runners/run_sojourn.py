@@ -7,8 +7,8 @@ import numpy as np
 
 import sojourn
 from sojourn import HSMM, Params, Sequences, SpectralHSMM
-from sojourn.em import run_em
-from sojourn.starting import fit_params
+from sojourn.em.em import run_em
+from sojourn.em.start import fit_params
 
 
 def sequences(rows, n_o):

@@ -1,4 +1,7 @@
-"""The command line: ``sojourn``. Nothing heavy is imported before a command runs."""
+"""The command line: ``sojourn``. Nothing heavy is imported before a command runs.
+
+May import: all packages above it. Start reading: `commands`, then `fit`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import click
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell would say it
 
@@ -33,23 +39,26 @@ def run(args: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        import click
-
         from sojourn.cli.commands import commands
     except ImportError as error:
         _say(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
         return 1
+    return run_group(commands, "sojourn", list(sys.argv[1:] if args is None else args))
+
+
+def run_group(group: click.Group, name: str, args: list[str]) -> int:
+    """Run a command of a group: errors become one sentence and an exit code."""
+    import click
+
     if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")  # what is read again has one encoding everywhere
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = _show_warning
         try:
-            # Not `commands.main`, which has its own ways with pipes and interrupts.
-            with commands.make_context(
-                "sojourn", list(sys.argv[1:] if args is None else args)
-            ) as c:
-                commands.invoke(c)
+            # Not `group.main`, which has its own ways with pipes and interrupts.
+            with group.make_context(name, args) as context:
+                group.invoke(context)
             sys.stdout.flush()
             return 0
         except click.exceptions.Exit as error:

@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from sojourn.cli.answers import decode, predict, sample, score
-from sojourn.cli.detecting import detect
-from sojourn.cli.fitting import fit, info
-from sojourn.cli.flow import convert, stream
-from sojourn.cli.reporting import report
-from sojourn.cli.reproducing import reproduce
+from sojourn.cli.ask import decode, predict, sample, score
+from sojourn.cli.detect import detect
+from sojourn.cli.fit import fit, info
+from sojourn.cli.report import report
+from sojourn.cli.stream import convert, stream
 
 
 class InOrder(click.Group):
@@ -60,6 +59,5 @@ for command in (
     sample,
     stream,
     convert,
-    reproduce,
 ):
     commands.add_command(command)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from sojourn.sequences import Sequences
-    from sojourn.sources import Scan
+    from sojourn.data.sequences import Sequences
+    from sojourn.io.sources import Scan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -54,8 +54,8 @@ def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
 
     Those options are taken out of the dictionary.
     """
-    from sojourn import sources
-    from sojourn.sums import concatenated
+    from sojourn.io import sources
+    from sojourn.scale.tree_sum import concatenated
 
     files, how = _how(options, model)
     with status(f"reading {files[0]}{' and others' * (len(files) > 1)}"):
@@ -66,7 +66,7 @@ def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
 
 def scan_data(options: dict[str, Any], model: Any = None) -> Scan:
     """The same data, to be read in partitions; one name may be a pattern."""
-    from sojourn import sources
+    from sojourn.io import sources
 
     files, how = _how(options, model)
     return sources.scan(files if len(files) > 1 else files[0], **how)
@@ -106,7 +106,7 @@ def load_model(options: dict[str, Any], states: str = "", detector: bool = False
     Of a detector it is the model within, unless a detector is asked for.
     """
     from sojourn.errors import SojournError
-    from sojourn.store import load
+    from sojourn.persist.saving import load
 
     path, unknown = options.pop("model"), options.pop("unknown", None)
     model = load(path)

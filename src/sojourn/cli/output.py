@@ -8,12 +8,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
 import click
 
 from sojourn.errors import SojournError
+from sojourn.storage.atomic import atomic_write
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
@@ -43,7 +43,7 @@ def write(options: dict[str, Any], columns: Columns) -> None:
         if end == "parquet":
             _parquet(path, columns)
             return
-        with _replacing(path) as file:
+        with atomic_write(path) as file:
             _TEXT[shape or end or "csv"](file, columns)
         return
     if shape is None:
@@ -122,22 +122,8 @@ def _parquet(path: str, columns: Columns) -> None:
             return pa.array([str(value) for value in values])
 
     table = pa.table({name: column(values) for name, values in columns.items()})
-    with _replacing(path, "wb") as file:
+    with atomic_write(path, "wb") as file:
         pq.write_table(table, file)
-
-
-@contextmanager
-def _replacing(path: str, mode: str = "w") -> Iterator[Any]:
-    """A file that takes the place of an old one when all of it is written."""
-    draft = f"{path}.{os.getpid()}.tmp"
-    text: dict[str, Any] = {} if mode == "wb" else {"encoding": "utf-8", "newline": ""}
-    try:
-        with open(draft, mode, **text) as file:
-            yield file
-        os.replace(draft, path)
-    finally:
-        if os.path.exists(draft):
-            os.remove(draft)
 
 
 def long(sequences: Any, **more: Any) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Data to try the models on: recorded and simulated flight approaches.
 
 Names are loaded at first use, as those of the package itself are.
+
+May import: `data`, `scale`, `exact`. Start reading: `recorded`.
 """
 
 from importlib import import_module

@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.sequences import Sequences
+from sojourn.data.sequences import Sequences
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.checks import one_of, whole
-from sojourn.parallel import each
-from sojourn.params import Rng
-from sojourn.sampling import seeds_for, uniform
-from sojourn.sequences import Sequences
+from sojourn.checks import check_choice, positive_int
+from sojourn.data.sequences import Sequences
+from sojourn.exact.draw import seeds_for, uniform
+from sojourn.exact.params import Rng
+from sojourn.scale.threads import each
 
 COMMANDS = (
     "airbrake",
@@ -384,9 +384,9 @@ def simulate_approaches(
     >>> flights[0][:3], phases[0][-1]
     (['altitude', 'altitude', 'altitude'], 'rollout')
     """
-    whole("n", n)
+    positive_int("n", n)
     if anomaly is not None:
-        one_of("anomaly", anomaly, ANOMALIES)
+        check_choice("anomaly", anomaly, ANOMALIES)
     kind = 0 if anomaly is None else 1 + ANOMALIES.index(anomaly)
     seeds = seeds_for(n, rng)
 

@@ -2,6 +2,8 @@
 
 Text, ticks and frames keep the colours of the style in use, and marks have colours of medium
 lightness, so that figures are legible on a light and on a dark ground.
+
+May import: `data`, `exact`, `estimators`, `detect`. Start reading: `models`.
 """
 
 from sojourn.plot.models import durations, emissions, occupancy, ranks, spectrum, transitions

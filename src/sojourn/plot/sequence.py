@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.sequences import as_sequences
 from sojourn.errors import SojournError
 from sojourn.plot.base import (
     ALARM,
@@ -20,7 +21,6 @@ from sojourn.plot.base import (
     plain,
     short,
 )
-from sojourn.sequences import as_sequences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

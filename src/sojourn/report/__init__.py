@@ -2,6 +2,8 @@
 
 The page is self-contained: it opens from a disk, asks nothing of any network, and carries its
 style, its script and its figures.
+
+May import: `data`, `storage`, `estimators`, `detect`, `plot`. Start reading: `contents`.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ import base64
 import hashlib
 import json
 import os
-import secrets
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from sojourn.errors import SojournError
+from sojourn.storage.atomic import atomic_write
 
 # What could end a script element early, or a line of JavaScript, stands as an escape in JSON.
 ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -62,6 +63,7 @@ def write_report(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import sojourn as sj
     >>> seqs = sj.Params.random(2, 4, 3, rng=0).sample(60, 30, rng=1)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +98,8 @@ def write_report(
         script_hashes=f"'sha256-{_digest(early)}' 'sha256-{_digest(script)}'",
         data=embedded(page["timelines"]),
     )
-    _write(Path(path), text)
+    with atomic_write(path) as file:
+        file.write(text)
 
 
 def embedded(data: Any) -> str:
@@ -117,13 +120,3 @@ def _part(name: str) -> str:
 
 def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write all or nothing."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        draft.write_text(text, "utf-8", newline="\n")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

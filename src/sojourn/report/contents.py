@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import whole
+from sojourn.checks import positive_int
+from sojourn.data.sequences import Sequences, as_sequences
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
 from sojourn.plot.models import durations, occupancy, ranks, spectrum, transitions
@@ -15,8 +16,7 @@ from sojourn.plot.scores import precision_recall, roc
 from sojourn.plot.scores import scores as histogram
 from sojourn.plot.sequence import lanes, runs
 from sojourn.report.figures import SIZE, figure
-from sojourn.report.known import Known, read_known
-from sojourn.sequences import Sequences, as_sequences
+from sojourn.report.labels import Known, read_known
 
 MOST_EXPLAINED = 300  # sequences whose first reason stands in the table
 MOST_STATES = 24  # states that get a card
@@ -43,7 +43,7 @@ def contents(
     pvalues = np.asarray(detector.pvalues(sequences), dtype=float)
     alarms = np.asarray(detector.predict(sequences)) == -1
     order = np.lexsort((scores, pvalues))
-    n_worst = min(whole("worst", worst), len(order))
+    n_worst = min(positive_int("worst", worst), len(order))
     n_explained = min(max(n_worst, int(alarms.sum())), MOST_EXPLAINED, len(order))
     explained = detector.explain(sequences[order[:n_explained]])
     rows = [
@@ -98,7 +98,7 @@ def _detector(model: Any, X: Any, normal: Any, contamination: float | None) -> t
             f"expected a fitted AnomalyDetector, HSMM or SpectralHSMM, got "
             f"{type(model).__name__}; call fit first"
         )
-    from sojourn.detect import AnomalyDetector
+    from sojourn.detect.detector import AnomalyDetector
 
     rate: dict[str, Any] = {} if contamination is None else {"contamination": contamination}
     given = X if normal is None else normal

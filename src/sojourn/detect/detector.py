@@ -1,0 +1,331 @@
+"""`AnomalyDetector`: which sequences are abnormal, how sure that is, and why."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Self
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sojourn.checks import check_choice, positive_int
+from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.detect.calibration import Calibration
+from sojourn.detect.explain import Explanation, explain, learn_norms
+from sojourn.detect.residuals import Whitening, residuals, soft_maximum, whiten
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+Blocks = dict[str, Floats]
+
+METHODS = ("residual", "loglik", "typicality")
+
+
+class AnomalyDetector(OutlierMixin, BaseEstimator):
+    """Finds abnormal sequences at a false-alarm rate of your choice, and says why they are.
+
+    Parameters
+    ----------
+    model : HSMM or SpectralHSMM
+        What normal sequences are described by; it is cloned, not changed.
+    contamination : float
+        The share of normal sequences that may be called abnormal: the false-alarm rate. It is not
+        the share of abnormal ones in the training set, as elsewhere in scikit-learn.
+    method : {"residual", "loglik", "typicality"}
+        What is scored: how far what the sequence did is from what the model expects of it; the
+        log-likelihood a symbol; or how far that is from its usual value, in both directions.
+    cv : int
+        Number of folds. The model is fitted once on everything and once without each fold.
+    refit : bool
+        Whether to fit the model. If not, `model` has been fitted, on sequences other than those
+        given to `fit`, which then only calibrate it.
+
+    Attributes
+    ----------
+    model_ : HSMM or SpectralHSMM
+        The model of all training sequences; explanations are its.
+    fold_models_ : list of models
+        Those that were fitted without one fold; scores are theirs. Which of them scores a sequence
+        is decided by a checksum of its symbols.
+    calibration_ : Calibration
+        Held-out scores of the training sequences.
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    norms_ : Norms
+        What normal sequences do, for `explain`.
+    vocabulary_ : array
+        The symbols, sorted.
+
+    Examples
+    --------
+    >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
+    >>> p = Params.random(2, 3, 4, rng=0)
+    >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
+    >>> detector.predict([[0] * 60, p.sample(1, 60, rng=2)[0]])
+    array([-1,  1])
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        contamination: float = 0.05,
+        method: str = "residual",
+        cv: int = 5,
+        refit: bool = True,
+    ) -> None:
+        self.model = model
+        self.contamination = contamination
+        self.method = method
+        self.cv = cv
+        self.refit = refit
+
+    def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
+        """Learn what is normal.
+
+        Parameters
+        ----------
+        X : Sequences, list of sequences, integer array (n, length), or column with `lengths`
+            Normal sequences. A few abnormal ones among them cost power, not false alarms.
+        y : ignored
+        lengths : sequence of int, optional
+            Lengths of the sequences that a stacked `X` holds end to end.
+        """
+        check_choice("method", self.method, METHODS)
+        _check_model(self.model, self.refit)
+        rate = self.contamination
+        if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 < rate < 1:
+            raise SojournError(
+                f"contamination is {rate!r}; it is the share of normal sequences that may be "
+                f"called abnormal, above 0 and below 1"
+            )
+        known = None if self.refit else self.model
+        sequences = as_sequences(X, lengths) if known is None else known._encode(X, lengths)
+        n, cv = len(sequences), positive_int("cv", self.cv)
+        folds = np.arange(n) % cv
+        Calibration(np.zeros(n)).check(rate)
+        if not 2 <= cv <= n:
+            raise SojournError(f"cv is {cv}; it is a number of folds from 2 to the {n} sequences")
+        _warn_if_alike(sequences)
+        self.model_ = self.model if known is not None else clone(self.model).fit(sequences)
+        self.vocabulary_ = self.model_.vocabulary_
+        models, whitenings = [], []
+        for fold in range(cv):
+            rest = sequences[folds != fold]
+            model = self.model_ if known is not None else _sized(self.model_).fit(rest)
+            models.append(model)
+            whitenings.append(_whitenings(model, rest) if self.method == "residual" else {})
+        self.fold_models_ = models if known is None else []
+        self.whitenings_, self.centre_ = whitenings, 0.0
+        self._scale([sequences[folds == fold] for fold in range(cv)])
+        scores = np.empty(n)
+        for fold in range(cv):
+            held = folds == fold
+            scores[held] = self._score(fold, sequences[held])
+        if self.method == "typicality":
+            self.centre_ = float(np.median(scores))
+            scores = -np.abs(scores - self.centre_)
+        self.calibration_ = Calibration(scores)
+        self.norms_ = learn_norms(self.model_, sequences)
+        return self
+
+    def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
+        """How normal each sequence is: higher is more normal, -inf is impossible.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`; symbols are those of training.
+        """
+        return self._scores(self._encode(X, lengths))
+
+    def decision_function(self, X: Any, *, lengths: Any = None) -> Floats:
+        """How far above the threshold each sequence scores: negative for abnormal ones.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        scores = self._scores(self._encode(X, lengths))
+        return self.calibration_.margin(scores, self.contamination)
+
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int64]:
+        """-1 for abnormal sequences, those with a p-value of at most `contamination`; else 1.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        return np.where(self.decision_function(X, lengths=lengths) < 0, -1, 1)
+
+    def pvalues(self, X: Any, *, lengths: Any = None) -> Floats:
+        """The share of normal sequences that are as unusual as each sequence.
+
+        Among normal sequences p-values are uniform, whatever the model: a share of about 5 % of
+        them has one of at most 0.05. The least is one in the number of training sequences and one.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        scores = self._scores(self._encode(X, lengths))
+        return self.calibration_.pvalues(scores)
+
+    def explain(self, X: Any, *, lengths: Any = None, most: int = 5) -> list[Explanation]:
+        """Where and why each sequence is unusual.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        most : int
+            How many steps and reasons a sequence.
+
+        Returns
+        -------
+        list of Explanation
+            ``(id, score, pvalue, steps, reasons)``, in the order of `X`.
+
+        Examples
+        --------
+        >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
+        >>> p = Params.random(2, 3, 4, rng=0)
+        >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
+        >>> detector.explain([[0] * 60])[0].reasons[0].text
+        '2 never occurs; 99 % of normal sequences have it by step 11'
+        """
+        sequences = self._encode(X, lengths)
+        scores = self._scores(sequences)
+        told = explain(self.model_, self.norms_, sequences, positive_int("most", most))
+        rows = zip(
+            sequences.ids.tolist(),
+            scores.tolist(),
+            self.calibration_.pvalues(scores).tolist(),
+            told,
+            strict=True,
+        )
+        return [Explanation(name, score, p, *why) for name, score, p, why in rows]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted detector to a file, whole or not at all; `sojourn.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            By custom it ends in ``.sojourn``.
+        """
+        from sojourn.persist.saving import save
+
+        save(self, path)
+
+    @property
+    def offset_(self) -> float:
+        """The lowest score of a sequence that is not called abnormal."""
+        return self.calibration_.threshold(self.contamination)
+
+    @property
+    def unknown(self) -> str:
+        """What a symbol is that was not seen in training, as the model has it."""
+        return str(self.model.unknown)
+
+    def _encode(self, X: Any, lengths: Any) -> Sequences:
+        check_is_fitted(self)
+        return as_sequences(X, lengths, self.vocabulary_, self.unknown)
+
+    def _scores(self, sequences: Sequences) -> Floats:
+        """Each sequence by the model of one fold, (n,)."""
+        codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
+        folds = np.array([crc32(row.tobytes()) for row in codes]) % self.cv
+        scores = np.empty(len(sequences))
+        for fold in np.unique(folds).tolist():
+            scores[folds == fold] = self._score(fold, sequences[folds == fold])
+        return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
+
+    def _scale(self, held: list[Sequences]) -> None:
+        """Bring the distances of all blocks to one scale, that of sequences held out of the fit."""
+        distances: dict[str, list[Floats]] = {}
+        for fold, sequences in enumerate(held):
+            if self.whitenings_[fold]:
+                for name, block in self._residuals(fold, sequences)[1].items():
+                    far = self.whitenings_[fold][name].distance(block)
+                    distances.setdefault(name, []).append(far)
+        for name, found in distances.items():
+            for of_fold in self.whitenings_:
+                of_fold[name] = of_fold[name].scaled(np.concatenate(found))
+
+    def _score(self, fold: int, sequences: Sequences) -> Floats:
+        if self.method != "residual":
+            observed = np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64)
+            log_prob = self._fold_model(fold).score_samples(sequences)
+            return np.asarray(log_prob / np.maximum(observed, 1))
+        possible, blocks = self._residuals(fold, sequences)
+        scores = np.full(len(sequences), -np.inf)
+        if possible.any():
+            whitenings: dict[str, Whitening] = self.whitenings_[fold]
+            # In one order, for sums of floats depend on it and a file keeps names sorted.
+            out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
+            scores[possible] = -soft_maximum(np.column_stack(out))
+        return scores
+
+    def _residuals(self, fold: int, sequences: Sequences) -> tuple[NDArray[np.bool_], Blocks]:
+        """Which sequences the model of a fold can produce, and the residuals of those."""
+        model = self._fold_model(fold)
+        possible = np.isfinite(model.score_samples(sequences))
+        return possible, residuals(model, sequences[possible]) if possible.any() else {}
+
+    def _fold_model(self, fold: int) -> Any:
+        return self.fold_models_[fold] if self.fold_models_ else self.model_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.positive_only = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _check_model(model: Any, refit: bool) -> None:
+    needed = ("score_samples", "surprise", "_encode")
+    if isinstance(model, type) or not all(hasattr(model, name) for name in needed):
+        shown = model.__name__ if isinstance(model, type) else type(model).__name__
+        raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
+    if not refit:
+        check_is_fitted(model)
+
+
+def _sized(model: Any) -> Any:
+    """An unfitted model like the fitted one, of the sizes that it has chosen."""
+    fresh = clone(model)
+    if hasattr(model, "params_"):
+        n_x, n_d = model.params_.duration.shape
+        fresh.set_params(n_states=n_x, max_duration=n_d)
+    return fresh
+
+
+def _whitenings(model: Any, sequences: Sequences) -> dict[str, Whitening]:
+    possible = sequences[np.isfinite(model.score_samples(sequences))]
+    if len(possible) < 2:
+        raise SojournError(
+            "the model can produce fewer than two of the training sequences, so there is nothing "
+            "to compare with; fit it with pseudocount > 0"
+        )
+    return {name: whiten(block) for name, block in residuals(model, possible).items()}
+
+
+def _warn_if_alike(sequences: Sequences) -> None:
+    one = sequences.lengths[0]
+    if (sequences.lengths == one).all():
+        rows = sequences.codes.reshape(-1, one)
+        if (rows == rows[0]).all():
+            warnings.warn(
+                f"all {len(sequences)} training sequences are identical: every other sequence "
+                f"will be found abnormal",
+                stacklevel=3,
+            )

@@ -1,0 +1,95 @@
+"""A fit that can be stopped at any moment: how far it has come, in a file that is always whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.em.start import Saved
+from sojourn.errors import SojournError
+from sojourn.storage import container
+from sojourn.storage.codec import Arrays, decode, encode
+
+KIND = "checkpoint"
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where a fit is written down, and of which fit it is.
+
+    Parameters
+    ----------
+    path : str
+    facts : dict
+        The arguments and the data that a fit must share to go on from it.
+    """
+
+    path: str
+    facts: dict[str, Any]
+
+    def save(self, saved: Saved) -> None:
+        """Put this in place of what was there; if that fails, what was there stays."""
+        from sojourn import __version__
+
+        arrays: Arrays = {}
+        value = {
+            "sizes": np.array(saved.sizes, np.int64),
+            "stage": saved.stage,
+            "models": list(saved.models),
+            "spent": float(saved.spent),
+            "climb": saved.climb,
+        }
+        content = {
+            "magic": container.MAGIC,
+            "schema": container.SCHEMA,
+            "version": __version__,
+            "estimator": KIND,
+            "facts": encode(self.facts, "facts", arrays),
+            "saved": encode(value, "saved", arrays),
+        }
+        try:
+            container.write(self.path, content, arrays)
+        except OSError as error:
+            kept = "; the checkpoint of the pass before is whole" * os.path.exists(self.path)
+            raise SojournError(
+                f"{self.path}: the checkpoint cannot be written ({error.strerror or error}){kept}; "
+                f"make room, and go on with resume=True"
+            ) from error
+
+    def load(self) -> Saved | None:
+        """What was saved last; None where there is no such file yet."""
+        if not os.path.exists(self.path):
+            return None
+        content, arrays = container.read(self.path)
+        if content["estimator"] != KIND:
+            raise SojournError(
+                f"{self.path} holds a model, not a checkpoint; give another path, or load it"
+            )
+        facts = decode(content["facts"], arrays)
+        for name, mine in self.facts.items():
+            its = facts.get(name)
+            if not _same(mine, its):
+                raise SojournError(
+                    f"{self.path} is the checkpoint of another fit: {name} was {_short(its)} and "
+                    f"is {_short(mine)}; give the same data and arguments, or resume=False to "
+                    f"begin anew"
+                )
+        value = decode(content["saved"], arrays)
+        sizes, models = tuple(value["sizes"].tolist()), tuple(value["models"])
+        return Saved(sizes, value["stage"], models, value["spent"], value["climb"])
+
+
+def _same(a: Any, b: Any) -> bool:
+    arrays: tuple[Arrays, Arrays] = ({}, {})
+    texts = [encode(value, "", held) for value, held in zip((a, b), arrays, strict=True)]
+    return texts[0] == texts[1] and all(
+        np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0]
+    )
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

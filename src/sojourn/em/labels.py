@@ -1,0 +1,154 @@
+"""Known states: what `HSMM.fit(X, y)` is given, checked and laid out beside the codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.errors import SojournError
+from sojourn.exact.params import Params
+
+UNKNOWN = -1
+
+
+def read_labels(
+    y: Any, sequences: Sequences, lengths: Any, n_states: int
+) -> NDArray[np.int32] | None:
+    """The state at every step, -1 where it is not known; None where none is.
+
+    Parameters
+    ----------
+    y : sequences of integers
+        In any form that `X` may have; None or a masked entry where a state is not known.
+    sequences : Sequences
+        The data they belong to.
+    lengths : sequence of int or None
+        Where `y` is stacked as `X` is.
+    n_states : int
+        States are numbered from 0 to one less than this.
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_lists([["a", "b", "b"]])
+    >>> read_labels([[0, None, 1]], seqs, None, 2)
+    array([ 0, -1,  1], dtype=int32)
+    """
+    if isinstance(y, list) and all(v is None for row in y for v in (row or ())):
+        return None
+    given = as_sequences(y, lengths)
+    if len(given) != len(sequences):
+        raise SojournError(
+            f"there are labels for {len(given)} sequences but {len(sequences)} sequences; give a "
+            f"row of labels for each, with None at every step whose state is not known"
+        )
+    differ = np.flatnonzero(given.lengths != sequences.lengths)
+    if differ.size:
+        i = int(differ[0])
+        raise SojournError(
+            f"sequence {i} ({sequences.ids[i]}) has {sequences.lengths[i]} symbols but "
+            f"{given.lengths[i]} labels; give one at every step, None where it is not known"
+        )
+    if given.vocabulary.dtype.kind != "i":
+        raise SojournError(
+            f"labels are numbers of states from 0 to {n_states - 1}; got {given.vocabulary[0]!r}"
+        )
+    if given.vocabulary[-1] >= n_states:
+        k = int(np.argmax(given.codes == given.n_symbols - 1))
+        i = int(np.searchsorted(given.offsets, k, side="right")) - 1
+        raise SojournError(
+            f"sequence {i} has the label {given.vocabulary[-1]} at position "
+            f"{k - given.offsets[i]}; with n_states={n_states} they run from 0 to {n_states - 1}"
+        )
+    values = np.append(given.vocabulary, UNKNOWN).astype(np.int32)
+    labels = values[given.codes]
+    absent = np.setdiff1d(np.arange(n_states), given.vocabulary)
+    if absent.size and not np.any(labels == UNKNOWN):
+        raise SojournError(
+            f"state {absent[0]} never occurs in the labels, and no step is left unlabelled to "
+            f"learn it from; use n_states={len(given.vocabulary)} with states numbered without gaps"
+        )
+    return labels
+
+
+def clip_stays(
+    sequences: Sequences, labels: NDArray[np.int32], max_duration: int, clip: bool
+) -> tuple[Sequences, NDArray[np.int32]]:
+    """Data and labels without the steps by which a labelled stay exceeds `max_duration`.
+
+    Parameters
+    ----------
+    sequences, labels
+        As in `read_labels`.
+    max_duration : int
+        The longest stay.
+    clip : bool
+        If not, such a stay is an error.
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_lists([["a", "a", "a", "b"]])
+    >>> clip_stays(seqs, np.array([0, 0, 0, 1], np.int32), 2, True)[0][0]
+    ['a', 'a', 'b']
+    """
+    begins = np.ones(len(labels), bool)
+    begins[1:] = labels[1:] != labels[:-1]
+    begins[sequences.offsets[:-1]] = True
+    starts = np.flatnonzero(begins)
+    since = np.arange(len(labels)) - np.repeat(starts, np.diff(np.append(starts, len(labels))))
+    excess = (since >= max_duration) & (labels != UNKNOWN)
+    if not excess.any():
+        return sequences, labels
+    if not clip:
+        k = int(np.argmax(excess))
+        i = int(np.searchsorted(sequences.offsets, k, side="right")) - 1
+        start = k - int(since[k])
+        stay = int(np.argmin(np.append(labels[start:] == labels[k], False)))
+        stay = min(stay, int(sequences.offsets[i + 1]) - start)
+        raise SojournError(
+            f"sequence {i} ({sequences.ids[i]}) stays in state {labels[k]} for {stay} steps from "
+            f"position {start - sequences.offsets[i]}, but max_duration is {max_duration}; raise "
+            f"max_duration, allow self_transitions, or pass clip=True to cut such stays"
+        )
+    keep = ~excess
+    kept = np.add.reduceat(keep, sequences.offsets[:-1])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    cut = Sequences(sequences.codes[keep], offsets, sequences.vocabulary, sequences.ids)
+    return cut, labels[keep]
+
+
+def labelled_start(
+    sequences: Sequences,
+    labels: NDArray[np.int32],
+    n_states: int,
+    max_duration: int,
+    self_transitions: bool,
+) -> Params:
+    """Where EM starts from labels: what was seen in each state, and nothing impossible.
+
+    Emissions are counts at the labelled steps, one symbol spread by overall frequency added;
+    durations are flat and transitions alike, since a gap in the labels hides them.
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_lists([["a", "b", "b"]])
+    >>> labelled_start(seqs, np.array([0, 1, -1], np.int32), 2, 3, False).emission.round(2)
+    array([[0.67, 0.33],
+           [0.17, 0.83]])
+    """
+    seen = (labels != UNKNOWN) & (sequences.codes >= 0)
+    counts = np.zeros((n_states, sequences.n_symbols))
+    np.add.at(counts, (labels[seen], sequences.codes[seen]), 1.0)
+    frequency = np.bincount(sequences.codes[sequences.codes >= 0], minlength=sequences.n_symbols)
+    emission = counts + (frequency + 1e-3) / (frequency + 1e-3).sum()
+    transition = np.ones((n_states, n_states))
+    if not self_transitions:
+        np.fill_diagonal(transition, 0.0)
+    return Params(
+        np.full(n_states, 1 / n_states),
+        transition / transition.sum(axis=1, keepdims=True),
+        np.full((n_states, max_duration), 1 / max_duration),
+        emission / emission.sum(axis=1, keepdims=True),
+    )

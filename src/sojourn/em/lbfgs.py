@@ -1,0 +1,170 @@
+"""Quasi-Newton steps over probability tables, measured as EM measures them.
+
+The gradient of the log-likelihood is that of what the M-step maximises (Fisher's identity), so an
+E-step gives it for nothing. A row p of a table is moved as s = √p on the unit sphere: there an
+entry may reach zero at finite speed and stay smooth, and the information of N draws from the row is
+4N everywhere. Duration laws move in their own parameters. The inverse of that information of the
+*complete* data, under which a gradient step is an EM step to first order, is the metric from which
+limited-memory BFGS learns the curvature of the likelihood proper.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.em.durations import LAWS, Aim
+from sojourn.em.mstep import Model, Weights
+from sojourn.exact.params import Params
+
+Floats = NDArray[np.float64]
+
+# A step is checked by its likelihood, so these need not be exact: an entry falls to no less than a
+# hundredth of what it was, and a parameter of a law, which is a logarithm, moves by no more than 1.
+_LEAST = 0.1
+_FARTHEST = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Where a model stands in coordinates that are free to move, and how the land lies there."""
+
+    at: Floats  # √ of start, transition, duration, emission, then theta; end to end
+    gradient: Floats
+    metric: Floats  # inverse information of the complete data for each √p
+    theta_metric: Floats  # and for the parameters of each law                 (n_x, 2, 2)
+
+    def scaled(self, slope: Floats) -> Floats:
+        """A slope times the inverse information of the complete data."""
+        n = len(self.metric)
+        last = slope[n:].reshape(-1, 2)
+        return np.concatenate(
+            [slope[:n] * self.metric, np.einsum("xij,xj->xi", self.theta_metric, last).ravel()]
+        )
+
+
+def survey(model: Model, weights: Weights) -> Local:
+    """Coordinates, gradient and metric at a model whose expected counts are known."""
+    params = model.params
+    n_x, n_d = params.duration.shape
+    expected = np.empty((n_x, n_d))
+    theta_gradient, theta_metric = np.zeros((n_x, 2)), np.zeros((n_x, 2, 2))
+    for x, name in enumerate(model.laws):
+        aim = Aim(weights.duration[x], float(weights.size_biased[x]), params.duration[x] > 0.0)
+        plain, sized = aim.expected(params.duration[x])
+        expected[x] = plain + sized
+        if name != "free":
+            law = LAWS[name]
+            low, high = np.array(law.box(n_d)).T
+            theta = model.theta[x, : len(low)]
+            slope, information = aim.slope(law.log_weights(theta, n_d), law.slopes(theta, n_d))
+            ridge = np.diag(1e-3 * information.diagonal() + 1.0)
+            free = ((theta > low) | (slope > 0.0)) & ((theta < high) | (slope < 0.0))
+            theta_gradient[x, : len(low)] = slope * free
+            theta_metric[x, : len(low), : len(low)] = np.linalg.inv(information + ridge)
+            expected[x] = weights.duration[x]  # the row follows theta and has no slope of its own
+    roots, slopes, metrics = [], [], []
+    for p, w, e in (
+        (params.start[None], weights.start[None], None),
+        (params.transition, weights.transition, None),
+        (params.duration, weights.duration, expected),
+        (params.emission, weights.emission, None),
+    ):
+        total = w.sum(axis=1, keepdims=True)
+        root = np.sqrt(p)
+        excess = w - (total * p if e is None else e)
+        slopes.append(np.divide(2.0 * excess, root, out=np.zeros_like(p), where=p > 0.0))
+        metrics.append(np.broadcast_to(0.25 / (total + 1.0), p.shape))
+        roots.append(root)
+    return Local(
+        at=_flat([*roots, model.theta]),
+        gradient=_flat([*slopes, theta_gradient]),
+        metric=_flat(metrics),
+        theta_metric=theta_metric,
+    )
+
+
+def moved(model: Model, step: Floats) -> Model:
+    """The model a step away; what is zero stays zero."""
+    params = model.params
+    shapes = [(1, params.n_states), params.transition.shape, params.duration.shape]
+    bounds = np.cumsum([int(np.prod(s)) for s in (*shapes, params.emission.shape)])
+    *parts, last = np.split(step, bounds)
+    start, transition, duration, emission = (
+        _on_sphere(table, part.reshape(table.shape))
+        for table, part in zip(
+            (params.start[None], params.transition, params.duration, params.emission),
+            parts,
+            strict=True,
+        )
+    )
+    theta = model.theta + np.clip(last.reshape(-1, 2), -_FARTHEST, _FARTHEST)
+    for x, name in enumerate(model.laws):
+        if name != "free":
+            law = LAWS[name]
+            low, high = np.array(law.box(params.max_duration)).T
+            theta[x, : len(low)] = np.clip(theta[x, : len(low)], low, high)
+            duration[x] = law.row(theta[x, : len(low)], params.duration[x] > 0.0)
+    return Model(Params(start[0], transition, duration, emission), theta, model.laws)
+
+
+class Curvature:
+    """The curvature met on the last steps, and how far to trust it."""
+
+    def __init__(self, memory: int = 100) -> None:
+        self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=memory)
+        self.radius = np.inf
+        self.promise = 0.0  # what the last step advised would gain if nothing held it back
+
+    def learn(self, a: Local, b: Local) -> None:
+        """Remember the way from a to b, if the likelihood curves down along it."""
+        step, fall = b.at - a.at, a.gradient - b.gradient
+        # Very short steps are rounding. Where the data want what is all but impossible, slopes
+        # leave the range of their squares.
+        plain = step @ step > 1e-24 and np.abs(fall).max() < 1e100
+        if plain and step @ fall > 1e-10 * (step @ step):
+            self.pairs.append((step, fall))
+
+    def step(self, here: Local) -> Floats | None:
+        """The step that the curvature advises; None where it knows of no way up."""
+        self.promise = 0.0
+        if not self.pairs or not np.abs(here.gradient).max() < 1e100:
+            return None
+        step, fall = self.pairs[-1]
+        # Missing information makes the likelihood flatter than the metric says, never steeper.
+        reach = max(1.0, float(step @ fall / (fall @ here.scaled(fall))))
+        slope, shares = here.gradient, []
+        for step, fall in reversed(self.pairs):
+            shares.append((step @ slope) / (step @ fall))
+            slope = slope - shares[-1] * fall
+        way = reach * here.scaled(slope)
+        for (step, fall), share in zip(self.pairs, reversed(shares), strict=True):
+            way = way + (share - (fall @ way) / (step @ fall)) * step
+        self.promise = 0.5 * float(way @ here.gradient)
+        if not self.promise > 0.0:
+            return None
+        return way * min(1.0, self.radius / float(np.linalg.norm(way)))
+
+    def judge(self, here: Local, step: Floats, gain: float) -> None:
+        """Widen the trust after a step that gained, narrow it after one that did not."""
+        length = float(np.linalg.norm(step))
+        if gain > 0.0:
+            if length >= 0.99 * self.radius:
+                self.radius *= 3.0
+        else:
+            # A parabola through both values and the slope has its top at this share of the step.
+            rise = float(step @ here.gradient)
+            self.radius = length * min(max(rise / (2.0 * (rise - gain) + 1e-300), 0.05), 0.5)
+
+
+def _on_sphere(table: Floats, step: Floats) -> Floats:
+    root = np.sqrt(table)
+    p = np.maximum(root + step * (root > 0.0), _LEAST * root) ** 2
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _flat(arrays: list[Floats]) -> Floats:
+    return np.concatenate([a.ravel() for a in arrays])

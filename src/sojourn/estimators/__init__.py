@@ -1,0 +1,6 @@
+"""The scikit-learn faces: `SpectralHSMM`, `HSMM`, `select` and streams.
+
+Estimators translate: data into `Sequences`, arguments into calls of `spectral`, `em` and `exact`.
+
+May import: all packages above it. Start reading: `spectral_hsmm`, then `hsmm`.
+"""

@@ -1,0 +1,269 @@
+"""`HSMM`: states, durations and everything that follows from them, in scikit-learn's form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.checks import check_choice, positive_int
+from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.em.checkpoint import Checkpoint
+from sojourn.em.labels import clip_stays, labelled_start, read_labels
+from sojourn.em.start import fit_params
+from sojourn.errors import SojournError
+from sojourn.estimators.progress import Progress
+from sojourn.estimators.select import choose_sizes
+from sojourn.estimators.states import StateModel
+from sojourn.exact.params import Params
+from sojourn.io.sources import Scan
+from sojourn.scale.passes import Parts
+
+Floats = NDArray[np.float64]
+
+
+class HSMM(StateModel):
+    """A hidden semi-Markov model by maximum likelihood: a spectral start, then EM.
+
+    Parameters
+    ----------
+    n_states : int or "auto"
+        Number of hidden states; "auto" compares some by cross-validation, see `select`.
+    max_duration : int or "auto"
+        Longest stay in a state.
+    init : {"spectral", "moments", "random"} or Params
+        Where EM starts: at the winner of a race between emissions recovered from moments and random
+        tables; at the likeliest of them without a race, which is quicker and a little less sure; at
+        the winner among random tables; or at a given model, whose zeros stay zero.
+    max_iter : int
+        Most passes over the whole data.
+    tol : float or None
+        EM stops when a step gains less than this a symbol, in nats. None is 1e-8, and on large data
+        less, so that all of it gains under 0.005 nats: no data can tell such models apart.
+    durations : str or sequence of str
+        Law of the durations: "free", "geometric", "poisson", "negative_binomial" or "lognormal";
+        one for all states, or one for each.
+    pseudocount : float
+        Added to the expected count of everything that is possible, so that what was not seen in
+        training is unlikely rather than impossible.
+    left_censored : bool
+        Whether the first stay of a sequence may have begun before the sequence did.
+    self_transitions : bool or None
+        Whether a state may follow itself; None for no, except where there is one state or stays
+        last one step.
+    clip : bool
+        Whether labelled stays longer than `max_duration` are cut to it; if not, they are an error.
+    unknown : {"error", "missing"}
+        What a symbol is that was not seen in training.
+    verbose : bool or None
+        Whether progress is shown on the standard error stream; None for only on a terminal.
+    random_state : int or None
+        Seed of the random parts of the start; None is 0.
+    n_jobs : int or None
+        Number of threads; None or -1 for all cores. Results do not depend on it.
+
+    Attributes
+    ----------
+    params_ : Params
+        The four tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`.
+        States stand in the order of their most likely symbols, unless `init` or labels named them.
+    expected_durations_ : array (n_states,)
+        Mean stay in each state.
+    history_ : list of float
+        What EM maximised, after each step on the whole data: log-likelihood, with its prior.
+    n_passes_ : float
+        Passes over the data, those over parts of it counted in proportion.
+    converged_ : bool
+        Whether the last gain was below `tol`.
+    vocabulary_ : array
+        The symbols, sorted.
+    n_symbols_ : int
+        Number of symbols.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM, Params
+    >>> p = Params.random(2, 4, 5, rng=0)
+    >>> model = HSMM(2, 4).fit(p.sample(500, 50, rng=1))
+    >>> model.params_.duration.shape, len(model.predict(p.sample(3, 20, rng=2)))
+    ((2, 4), 3)
+    """
+
+    def __init__(
+        self,
+        n_states: int | str,
+        max_duration: int | str,
+        *,
+        init: str | Params = "spectral",
+        max_iter: int = 500,
+        tol: float | None = None,
+        durations: str | Sequence[str] = "free",
+        pseudocount: float = 0.01,
+        left_censored: bool = False,
+        self_transitions: bool | None = None,
+        clip: bool = False,
+        unknown: str = "error",
+        verbose: bool | None = None,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_states = n_states
+        self.max_duration = max_duration
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.durations = durations
+        self.pseudocount = pseudocount
+        self.left_censored = left_censored
+        self.self_transitions = self_transitions
+        self.clip = clip
+        self.unknown = unknown
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        lengths: Any = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from sequences, with or without known states.
+
+        Parameters
+        ----------
+        X : Sequences, list of sequences, integer array (n, length), column with `lengths`, or Scan
+            Each pass reads a scan again, partition by partition; the result is the same to the bit.
+        y : sequences of integers, optional
+            States at every step, in the same form; None or masked where they are not known.
+        lengths : sequence of int, optional
+            Lengths of the sequences that a stacked `X` holds end to end.
+        client : distributed.Client, optional
+            A cluster whose workers read the partitions of a scan.
+        checkpoint : str or path, optional
+            A file that is written after each pass, whole or not at all.
+        resume : bool
+            Whether to go on from the checkpoint, if there is one of the same data and arguments;
+            the result is that of a fit that was not stopped.
+        """
+        if isinstance(X, Scan):
+            return self._fit_parts(self._parts(X, lengths, client), y, checkpoint, resume)
+        if client is not None:
+            raise SojournError("client= is for a scan of files, which the workers can read")
+        sequences = as_sequences(X, lengths)
+        check_choice("unknown", self.unknown, ("error", "missing"))
+        n_x, n_d = self._sizes(sequences)
+        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
+        labels = None if y is None else read_labels(y, sequences, lengths, n_x)
+        if labels is not None and not loops:
+            sequences, labels = clip_stays(sequences, labels, n_d, self.clip)
+        init = self._check_init(n_x, n_d, sequences.n_symbols)
+        if labels is not None and not isinstance(init, Params):
+            init = labelled_start(sequences, labels, n_x, n_d, loops)
+        parts = Parts.of(sequences, self.n_jobs)
+        return self._climb(parts, (n_x, n_d), loops, init, labels, checkpoint, resume)
+
+    def _fit_parts(self, parts: Parts, y: Any, checkpoint: Any, resume: bool) -> Self:
+        if y is not None:
+            raise SojournError("states of a scan cannot be given; read the labelled files instead")
+        if "auto" in (self.n_states, self.max_duration):
+            raise SojournError(
+                "a scan is fitted at a size that is given; choose n_states and max_duration on a "
+                "part of it: sojourn.select(next(iter(scan)))"
+            )
+        check_choice("unknown", self.unknown, ("error", "missing"))
+        n_x, n_d = (
+            positive_int("n_states", self.n_states),
+            positive_int("max_duration", self.max_duration),
+        )
+        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
+        init = self._check_init(n_x, n_d, parts.n_symbols)
+        return self._climb(parts, (n_x, n_d), loops, init, None, checkpoint, resume)
+
+    def _climb(
+        self,
+        parts: Parts,
+        size: tuple[int, int],
+        loops: bool,
+        init: str | Params,
+        labels: NDArray[np.int32] | None,
+        checkpoint: Any,
+        resume: bool,
+    ) -> Self:
+        keep = None if checkpoint is None else self._checkpoint(checkpoint, parts, size)
+        if resume and keep is None:
+            raise SojournError("resume=True needs checkpoint=, the file to go on from")
+        show = Progress(self.verbose, positive_int("max_iter", self.max_iter), parts.n_total)
+        with show:
+            result = fit_params(
+                parts.in_memory or replace(parts, watch=show.watch),
+                *size,
+                parts.n_symbols,
+                init=init,
+                rng=0 if self.random_state is None else self.random_state,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                pseudocount=self.pseudocount,
+                durations=self.durations,
+                left_censored=self.left_censored,
+                self_transitions=loops,
+                labels=labels,
+                n_jobs=self.n_jobs,
+                callback=show,
+                save=None if keep is None else keep.save,
+                saved=keep.load() if keep is not None and resume else None,
+            )
+        params, initial = result.params, result.initial
+        if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
+            params, initial = _ordered(params, initial)
+        self.params_, self.initial_ = params, initial
+        self.history_, self.n_passes_ = result.history, result.n_passes
+        self.converged_ = result.converged
+        self.vocabulary_, self.n_symbols_ = parts.vocabulary, parts.n_symbols
+        return self
+
+    def _checkpoint(self, path: Any, parts: Parts, size: tuple[int, int]) -> Checkpoint:
+        """The file of this fit, with what another must share to go on from it."""
+        own = self.get_params(deep=False)
+        free = ("n_states", "max_duration", "max_iter", "verbose", "n_jobs", "unknown")
+        facts = {name: value for name, value in own.items() if name not in free}
+        data = {"n_partitions": len(parts.parts), "vocabulary": parts.vocabulary}
+        if parts.in_memory is not None:
+            data["n_total"] = parts.n_total
+        facts.update(data, n_states=size[0], max_duration=size[1])
+        return Checkpoint(os.fspath(path), facts)
+
+    def _sizes(self, sequences: Sequences) -> tuple[int, int]:
+        if "auto" in (self.n_states, self.max_duration):
+            return choose_sizes(self, sequences)
+        return positive_int("n_states", self.n_states), positive_int(
+            "max_duration", self.max_duration
+        )
+
+    def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
+        if not isinstance(self.init, Params):
+            check_choice("init", self.init, ("spectral", "moments", "random"))
+            return self.init
+        given = (self.init.n_states, self.init.max_duration, self.init.n_symbols)
+        if given != (n_x, n_d, n_o):
+            raise SojournError(
+                f"init has {given[0]} states, stays to {given[1]} and {given[2]} symbols; the "
+                f"model has n_states={n_x}, max_duration={n_d}, and the data {n_o} symbols"
+            )
+        return self.init
+
+
+def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:
+    """The same model with its states in the order of their most likely symbols."""
+    top = params.emission.argmax(axis=1)
+    order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
+    tables = (params.start, params.transition[:, order], params.duration, params.emission)
+    return Params(*(t[order] for t in tables)), None if initial is None else initial[order]

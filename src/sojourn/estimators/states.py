@@ -1,0 +1,256 @@
+"""What a model with states answers once its tables are there: paths, stays, what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sojourn.checks import positive_int
+from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
+from sojourn.estimators.base import SequenceModel, n_observed
+from sojourn.estimators.select import n_parameters
+from sojourn.exact.draw import sample
+from sojourn.exact.expected_counts import state_probabilities
+from sojourn.exact.forward import filtered, log_prob, next_symbol, surprise
+from sojourn.exact.params import Params
+from sojourn.exact.viterbi import Decoded, Segment, decode, stays
+from sojourn.io.sources import Scan
+
+Floats = NDArray[np.float64]
+
+
+class StateModel(SequenceModel):
+    """What follows from `params_`, `initial_` and `vocabulary_`, however they were learned."""
+
+    params_: Params
+    initial_: Floats | None
+    durations: str | Sequence[str]
+
+    @property
+    def startprob_(self) -> Floats:
+        """Probabilities of the first state."""
+        return self._fitted().start
+
+    @property
+    def transmat_(self) -> Floats:
+        """``transmat_[i, j] = p(j | i)``."""
+        return self._fitted().transition
+
+    @property
+    def durationprob_(self) -> Floats:
+        """``durationprob_[i, d - 1] = p(d | i)``."""
+        return self._fitted().duration
+
+    @property
+    def emissionprob_(self) -> Floats:
+        """``emissionprob_[i, k] = p(k | i)``."""
+        return self._fitted().emission
+
+    @property
+    def expected_durations_(self) -> Floats:
+        """Mean stay in each state, in steps."""
+        D = self._fitted().duration
+        return D @ np.arange(1, D.shape[1] + 1)
+
+    def _scorer(self) -> _Scorer:
+        return _Scorer(self._fitted(), self.initial_)
+
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        sequences = self._encode(X, lengths)
+        steps = surprise(self._fitted(), sequences, self.initial_, self.n_jobs)
+        return np.split(steps, sequences.offsets[1:-1])
+
+    def predict(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.int32]]:
+        """The most probable path of states of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        return self.decode(X, lengths=lengths)[0]
+
+    def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
+        """The most probable path of each sequence, and the log-probability of both together.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`. A sequence that the model cannot produce is an error.
+        """
+        sequences = self._encode(X, lengths)
+        found = self._decoded(sequences)
+        return np.split(found.states, sequences.offsets[1:-1]), found.log_prob
+
+    def predict_proba(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """``p(state at t | the whole sequence)`` at every step of each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        list of arrays (length, n_states)
+        """
+        sequences = self._encode(X, lengths)
+        gamma = state_probabilities(self._fitted(), sequences, self.initial_, n_jobs=self.n_jobs)
+        return np.split(gamma, sequences.offsets[1:-1])
+
+    def segments(self, X: Any, *, lengths: Any = None) -> list[list[Segment]]:
+        """The stays of the most probable path of each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        list of lists of Segment
+            ``(start, length, state, confidence)``; the confidence is the posterior probability of
+            the state, averaged over the stay.
+        """
+        sequences = self._encode(X, lengths)
+        found = self._decoded(sequences)
+        gamma = state_probabilities(self._fitted(), sequences, self.initial_, n_jobs=self.n_jobs)
+        return stays(found, gamma, sequences.offsets)
+
+    def remaining(self, X: Any, *, lengths: Any = None) -> Floats:
+        """How much longer the current stay lasts: p(r more steps) after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        array (n, max_duration)
+            Column r is r more steps; column 0 says that the next step is in another stay.
+        """
+        return self._now(X, lengths).sum(axis=1)
+
+    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
+        """Distribution of the symbol that comes `horizon` steps after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+
+        Returns
+        -------
+        array (n, n_symbols)
+            Columns in the order of `vocabulary_`.
+        """
+        return next_symbol(self._fitted(), self._now(X, lengths), positive_int("horizon", horizon))
+
+    def sample(
+        self, n: int = 1, length: Any = 100, random_state: Any = None, return_states: bool = False
+    ) -> Any:
+        """Draw sequences from the model.
+
+        Parameters
+        ----------
+        n : int
+            Number of sequences.
+        length : int or sequence of int
+            Length of each.
+        random_state : int, Generator or None
+        return_states : bool
+            Whether to return the states too, as a list of arrays.
+
+        """
+        codes, offsets, states, _ = sample(
+            self._fitted(), n, length, random_state, self.n_jobs, self.initial_
+        )
+        drawn = Sequences(codes, offsets, self.vocabulary_, np.arange(n))
+        return (drawn, np.split(states, offsets[1:-1])) if return_states else drawn
+
+    @property
+    def n_parameters_(self) -> int:
+        """Number of free parameters: entries that are not zero, less one a row."""
+        return n_parameters(self._fitted(), self.durations)
+
+    def aic(self, X: Any, *, lengths: Any = None) -> float:
+        """Akaike's information criterion on `X`: lower is better.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        return 2.0 * self.n_parameters_ - 2.0 * float(self.score_samples(X, lengths=lengths).sum())
+
+    def bic(self, X: Any, *, lengths: Any = None) -> float:
+        """Bayesian information criterion on `X`, a symbol being an observation: lower is better.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        if isinstance(X, Scan):
+            scores = self._scan_scores(X, lengths, None)
+            n, total = int(scores.observed.sum()), float(scores.log_prob.sum())
+        else:
+            sequences = self._encode(X, lengths)
+            n, total = n_observed(sequences), float(self.score_samples(sequences).sum())
+        return float(self.n_parameters_ * np.log(n) - 2.0 * total)
+
+    def _fitted(self) -> Params:
+        check_is_fitted(self)
+        return self.params_
+
+    def _now(self, X: Any, lengths: Any) -> Floats:
+        """p(state, steps remaining | the sequence) at the end of each, (n, n_x, n_d)."""
+        sequences = self._encode(X, lengths)
+        alpha = filtered(self._fitted(), sequences, self.initial_, self.n_jobs)
+        lost = np.flatnonzero(alpha.sum(axis=(1, 2)) == 0)
+        if lost.size:
+            raise SojournError(_impossible(sequences, int(lost[0])))
+        return alpha
+
+    def _decoded(self, sequences: Sequences) -> Decoded:
+        found = decode(self._fitted(), sequences, self.initial_, self.n_jobs)
+        lost = np.flatnonzero(found.impossible_at >= 0)
+        if lost.size:
+            i = int(lost[0])
+            raise SojournError(_impossible(sequences, i, int(found.impossible_at[i])))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """What scores sequences."""
+
+    params: Params
+    initial: Floats | None
+
+    def __call__(self, sequences: Sequences, n_jobs: int | None) -> Floats:
+        return log_prob(self.params, sequences, self.initial, n_jobs)
+
+
+def _impossible(sequences: Sequences, i: int, step: int | None = None) -> str:
+    where = "" if step is None else f" from position {step} on"
+    return (
+        f"the model cannot produce sequence {i} ({sequences.ids[i]}){where}: no path of states has "
+        f"a positive probability; fit with pseudocount > 0 so that nothing is impossible"
+    )

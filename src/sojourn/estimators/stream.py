@@ -1,0 +1,268 @@
+"""Scoring as symbols come: the kernels of batch scoring, one step at a time.
+
+A scorer keeps the state that the batch kernel keeps and calls that kernel, so that every surprise
+is the one of `surprise` on all symbols so far, to the bit.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sojourn.data import adapters
+from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.estimators.base import SequenceModel
+
+Floats = NDArray[np.float64]
+Snapshot = dict[str, Any]
+
+
+class OnlineScorer(ABC):
+    """Surprise of one symbol after another; made by ``model.stream()``.
+
+    Symbols are those of training, None where one is missing; what an unknown one is, the model's
+    `unknown` says. A symbol that is refused leaves the state as it was. Not for several threads at
+    once: `fork` gives each its own.
+
+    Parameters
+    ----------
+    vocabulary : array
+        The symbols, sorted.
+    unknown : {"error", "missing"}
+        What a symbol outside the vocabulary is.
+
+    Examples
+    --------
+    >>> from sojourn import Params, SpectralHSMM
+    >>> seqs = Params.random(2, 2, 3, rng=0).sample(500, 50, rng=1)
+    >>> model = SpectralHSMM(2, 2).fit(seqs)
+    >>> stream = model.stream()
+    >>> [stream.update(symbol) for symbol in seqs[0]] == model.surprise(seqs[:1])[0].tolist()
+    True
+    >>> stream.n_seen, bool((stream.predict() == model.predict_next(seqs[:1])[0]).all())
+    (50, True)
+    """
+
+    def __init__(self, vocabulary: NDArray[Any], unknown: str) -> None:
+        self.vocabulary = vocabulary
+        self.unknown = unknown
+        self.n_seen = 0
+        self._codes = {symbol: code for code, symbol in enumerate(vocabulary.tolist())}
+        self._kind = type(vocabulary[0].item())
+        # The kernels read one code and write one surprise; the code they see is read-only, as in
+        # batch scoring, so that it is the same machine code that runs.
+        self._code, self._out = np.zeros(1, np.int32), np.zeros(1)
+        self._seen_code = read_only(self._code)
+        self._digest = ""
+
+    def update(self, symbol: str | int | None) -> float:
+        """``-log p(symbol | all before it)`` in nats, after which the symbol is part of the past.
+
+        Parameters
+        ----------
+        symbol : str, int or None
+            None for a missing one, whose surprise is 0.
+        """
+        code = self._codes.get(symbol) if type(symbol) is self._kind else None
+        if code is None:
+            code = self._code_of(symbol)
+        self._code[0] = code
+        self._step()
+        self.n_seen += 1
+        return self._out.item()
+
+    def update_many(self, symbols: Any) -> Floats:
+        """Surprise of each of the symbols, which come in this order.
+
+        Parameters
+        ----------
+        symbols : list, array, column, or Sequences of one sequence
+        """
+        if isinstance(symbols, Sequences):
+            if len(symbols) != 1:
+                raise SojournError(
+                    f"a stream is one sequence, and there are {len(symbols)}; use a scorer for "
+                    f"each, which `fork` gives"
+                )
+        elif adapters.is_collection(symbols) and hasattr(symbols, "__len__") and len(symbols) == 0:
+            return np.empty(0)
+        else:
+            symbols = [symbols]
+        codes = as_sequences(symbols, None, self.vocabulary, self.unknown).codes
+        out = self._run(codes)
+        self.n_seen += len(codes)
+        return out
+
+    @abstractmethod
+    def predict(self, horizon: int = 1) -> Floats:
+        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        """
+
+    def snapshot(self) -> Snapshot:
+        """Where the stream stands, as a small dictionary that JSON can hold.
+
+        Examples
+        --------
+        >>> import json
+        >>> from sojourn import Params, SpectralHSMM
+        >>> model = SpectralHSMM(2, 2).fit(Params.random(2, 2, 3, rng=0).sample(99, 50, rng=1))
+        >>> stream = model.stream()
+        >>> _ = stream.update_many([0, 2, 1])
+        >>> text = json.dumps(stream.snapshot())
+        >>> model.stream().restore(json.loads(text)).update(1) == stream.update(1)
+        True
+        """
+        state = base64.b64encode(self._state().astype("<f8").tobytes()).decode()
+        return {"stream": 1, "model": self._model(), "seen": self.n_seen, "state": state}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Self:
+        """Go on from where a stream of the same model stood.
+
+        Parameters
+        ----------
+        snapshot : dict
+            What `snapshot` returned.
+
+        Returns
+        -------
+        OnlineScorer
+            The scorer itself.
+        """
+        try:
+            version, model, seen = snapshot["stream"], snapshot["model"], snapshot["seen"]
+            state = np.frombuffer(base64.b64decode(snapshot["state"], validate=True), "<f8")
+        except (KeyError, TypeError, ValueError) as error:
+            raise SojournError(f"this is not a snapshot of a stream: {error!r}") from None
+        if version != 1:
+            raise SojournError(f"a snapshot of version {version!r} is not known; expected 1")
+        if model != self._model():
+            raise SojournError("the snapshot is of another model; restore it with the one it is of")
+        if type(seen) is not int or seen < 0 or not self._sound(state.astype(np.float64), seen):
+            raise SojournError("the snapshot is damaged: its state is none that a stream can have")
+        self._set(state.astype(np.float64))
+        self.n_seen = seen
+        return self
+
+    def reset(self) -> Self:
+        """Start a new sequence."""
+        self._begin()
+        self.n_seen = 0
+        return self
+
+    def fork(self) -> Self:
+        """Another scorer that stands at the same point; the two go on apart.
+
+        They share the tables of the model, so that thousands of streams need little memory.
+        """
+        other = self._fresh()
+        other._set(self._state())
+        other.n_seen, other._digest = self.n_seen, self._digest
+        return other
+
+    def _code_of(self, symbol: Any) -> int:
+        """Code of a symbol that is missing, unknown, or of a type to be looked at."""
+        if symbol is None:
+            return -1
+        where = ("the stream", self.n_seen)
+        value = adapters.read_column([symbol], lambda _: where, least=0)[0][0]
+        value = value.item() if isinstance(value, np.generic) else value
+        code = self._codes.get(value)
+        if code is not None:
+            return code
+        alike = isinstance(value, self._kind)
+        if alike and self.unknown == "missing":
+            return -1
+        reason = (
+            f"is not in the vocabulary of {len(self._codes)} symbols; unknown='missing' treats it "
+            f"as not seen"
+            if alike
+            else f"cannot be: the vocabulary holds symbols such as {self.vocabulary[0].item()!r}"
+        )
+        raise SojournError(f"symbol {value!r} at position {self.n_seen} of the stream {reason}")
+
+    def _model(self) -> str:
+        """A fingerprint of the model, by which a snapshot knows its own."""
+        if not self._digest:
+            digest = hashlib.sha256(repr(self.vocabulary.tolist()).encode())
+            for array in self._tables():
+                digest.update(repr(array.shape).encode() + array.tobytes())
+            self._digest = digest.hexdigest()[:16]
+        return self._digest
+
+    @abstractmethod
+    def _step(self) -> None:
+        """Advance by the symbol in `_code` and leave its surprise in `_out`."""
+
+    @abstractmethod
+    def _run(self, codes: NDArray[np.int32]) -> Floats: ...
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _fresh(self) -> Self: ...
+
+    @abstractmethod
+    def _state(self) -> Floats: ...
+
+    @abstractmethod
+    def _set(self, state: Floats) -> None: ...
+
+    @abstractmethod
+    def _sound(self, state: Floats, seen: int) -> bool: ...
+
+    @abstractmethod
+    def _tables(self) -> list[NDArray[Any]]: ...
+
+
+def online(model: SequenceModel | Any) -> OnlineScorer:
+    """A scorer at the start of a sequence, for either estimator.
+
+    Examples
+    --------
+    >>> from sojourn import Params, SpectralHSMM
+    >>> model = SpectralHSMM(2, 2).fit(Params.random(2, 2, 3, rng=0).sample(99, 50, rng=1))
+    >>> type(online(model)).__name__
+    'SpectralScorer'
+    """
+    from sojourn.estimators.stream_kinds import HSMMScorer, SharedScorer, SpectralScorer
+    from sojourn.exact.forward import tables
+    from sojourn.spectral.filter import make_filter
+    from sojourn.spectral.lowrank_filter import SharedFilter
+
+    check_is_fitted(model)
+    naming = (model.vocabulary_, model.unknown)
+    if hasattr(model, "params_"):
+        return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
+    operators = make_filter(model.operators_, model.epsilon_)
+    if isinstance(operators, SharedFilter):
+        return SharedScorer(operators, *naming)
+    return SpectralScorer(operators, *naming)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to.
+
+    Examples
+    --------
+    >>> read_only(np.zeros(2)).flags.writeable
+    False
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,263 @@
+"""The four tables of a hidden semi-Markov model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.data.sequences import Sequences
+
+Rng = int | np.random.Generator | np.random.SeedSequence | None
+
+# Rows are products of divisions and sums over at most some thousands of entries: a row that is
+# farther from one than this was never normalised.
+ROW_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Params:
+    """Start, transition, duration and emission tables of a hidden semi-Markov model.
+
+    A sequence begins in a state drawn from ``start``. Whenever a state is entered its duration is
+    drawn from that state's row of ``duration``; it emits one symbol a step from its row of
+    ``emission`` and, when its time is up, gives way to a state drawn from its row of
+    ``transition``. The end of a sequence cuts the last stay short.
+
+    Parameters
+    ----------
+    start : array_like, shape (n_states,)
+        Probabilities of the first state.
+    transition : array_like, shape (n_states, n_states)
+        ``transition[i, j] = p(j | i)``.
+    duration : array_like, shape (n_states, max_duration)
+        ``duration[i, d - 1] = p(d | i)``.
+    emission : array_like, shape (n_states, n_symbols)
+        ``emission[i, k] = p(k | i)``.
+
+    Examples
+    --------
+    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    >>> p.n_states, p.max_duration, p.n_symbols
+    (2, 2, 2)
+    """
+
+    start: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    duration: NDArray[np.float64]
+    emission: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            table = _stochastic(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, table)
+        n_x = self.n_states
+        expected = {"transition": (n_x, n_x), "duration": (n_x, None), "emission": (n_x, None)}
+        for name, (rows, columns) in expected.items():
+            shape = getattr(self, name).shape
+            if shape[0] != rows or columns not in (None, shape[1]):
+                raise SojournError(
+                    f"{name} has shape {shape}; with the {n_x} states of start it needs {rows} "
+                    f"rows{f' and {columns} columns' if columns else ''}, one row a state"
+                )
+
+    @property
+    def n_states(self) -> int:
+        """Number of hidden states."""
+        return self.start.shape[0]
+
+    @property
+    def max_duration(self) -> int:
+        """Longest possible stay in a state."""
+        return self.duration.shape[1]
+
+    @property
+    def n_symbols(self) -> int:
+        """Number of symbols."""
+        return self.emission.shape[1]
+
+    def __repr__(self) -> str:
+        return (
+            f"Params(n_states={self.n_states}, max_duration={self.max_duration}, "
+            f"n_symbols={self.n_symbols})"
+        )
+
+    @classmethod
+    def random(
+        cls,
+        n_states: int,
+        max_duration: int,
+        n_symbols: int,
+        rng: Rng = None,
+        self_transitions: bool | None = None,
+    ) -> Params:
+        """A random model: uniform entries, rows normalised.
+
+        Parameters
+        ----------
+        n_states, max_duration, n_symbols : int
+            Sizes of the tables.
+        rng : int, numpy Generator or None
+            Where the randomness comes from.
+        self_transitions : bool or None
+            Whether a state may follow itself. None means no, so that a duration is a duration,
+            except where there is one state only or every duration is one.
+
+        Examples
+        --------
+        >>> p = Params.random(n_states=3, max_duration=4, n_symbols=5, rng=0)
+        >>> p
+        Params(n_states=3, max_duration=4, n_symbols=5)
+        >>> p.transition.diagonal()
+        array([0., 0., 0.])
+        """
+        sizes = {"n_states": n_states, "max_duration": max_duration, "n_symbols": n_symbols}
+        for name, size in sizes.items():
+            if size < 1:
+                raise SojournError(f"{name} is {size!r}; it is a number of at least 1")
+        generator = np.random.default_rng(rng)
+        start = generator.random(n_states)
+        transition = generator.random((n_states, n_states))
+        if not allows_self_transitions(n_states, max_duration, self_transitions):
+            np.fill_diagonal(transition, 0.0)
+        duration = generator.random((n_states, max_duration))
+        emission = generator.random((n_states, n_symbols))
+        return cls(*(t / t.sum(-1, keepdims=True) for t in (start, transition, duration, emission)))
+
+    @overload
+    def sample(
+        self, n: int, length: ArrayLike, rng: Rng = ..., return_states: Literal[False] = ...
+    ) -> Sequences: ...
+
+    @overload
+    def sample(
+        self, n: int, length: ArrayLike, rng: Rng = ..., *, return_states: Literal[True]
+    ) -> tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]: ...
+
+    @overload
+    def sample(
+        self, n: int, length: ArrayLike, rng: Rng, return_states: Literal[True]
+    ) -> tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]: ...
+
+    def sample(
+        self, n: int, length: ArrayLike, rng: Rng = None, return_states: bool = False
+    ) -> Sequences | tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]:
+        """Draw sequences of symbols from the model.
+
+        Parameters
+        ----------
+        n : int
+            Number of sequences.
+        length : int or array_like of int, shape (n,)
+            Length of every sequence, or of each.
+        rng : int, numpy Generator or None
+            Where the randomness comes from; equal generators give equal sequences.
+        return_states : bool
+            Also return what was hidden.
+
+        Returns
+        -------
+        Sequences
+            Its vocabulary is ``0 ... n_symbols - 1``.
+        states : ndarray of int32
+            With ``return_states``: the state at every step, all sequences end to end.
+        remaining : ndarray of int32
+            With ``return_states``: how many steps the stay lasts from there, that step included;
+            where a stay begins, this is its duration.
+
+        Examples
+        --------
+        >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0, 1]], [[1, 0], [0, 1]])
+        >>> p.sample(n=2, length=5, rng=0)[0]
+        [0, 0, 1, 1, 0]
+        """
+        from sojourn.data.sequences import Sequences
+        from sojourn.exact.draw import sample
+
+        codes, offsets, states, remaining = sample(self, n, length, rng)
+        sequences = Sequences(
+            codes=codes,
+            offsets=offsets,
+            vocabulary=np.arange(self.n_symbols, dtype=np.int64),
+            ids=np.arange(n, dtype=np.int64),
+        )
+        return (sequences, states, remaining) if return_states else sequences
+
+    def log_prob(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Natural logarithm of the probability of each sequence.
+
+        Parameters
+        ----------
+        X : Sequences, list of sequences, or 2-D integer array
+            Symbols ``0 ... n_symbols - 1``; a missing one may be any.
+        n_jobs : int or None
+            Number of threads; None for every core.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            ``-inf`` where the model cannot produce the sequence.
+
+        Examples
+        --------
+        >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+        >>> p.log_prob([[0, 0, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1]])
+        array([-0.69314718, -0.69314718,        -inf])
+        """
+        from sojourn.data.sequences import as_sequences
+        from sojourn.exact.forward import log_prob
+
+        vocabulary = np.arange(self.n_symbols, dtype=np.int64)
+        return log_prob(self, as_sequences(X, vocabulary=vocabulary), n_jobs=n_jobs)
+
+
+def allows_self_transitions(
+    n_states: int, max_duration: int, self_transitions: bool | None = None
+) -> bool:
+    """Whether a state may follow itself, given what was asked for.
+
+    Examples
+    --------
+    >>> allows_self_transitions(3, 4), allows_self_transitions(3, 1)
+    (False, True)
+    """
+    if self_transitions is None:
+        return n_states == 1 or max_duration == 1
+    if not self_transitions and n_states == 1:
+        raise SojournError(
+            "self_transitions=False leaves a single state nowhere to go; "
+            "use two states or more, or leave self_transitions=None"
+        )
+    return self_transitions
+
+
+def _stochastic(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """A read-only copy of a table whose rows are probability distributions, or an error."""
+    dimensions = 1 if name == "start" else 2
+    try:
+        table = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise SojournError(f"{name} is not a table of numbers: {error}") from None
+    if table.ndim != dimensions or table.size == 0:
+        raise SojournError(
+            f"{name} has shape {table.shape}; it needs {dimensions} "
+            f"dimension{'s' if dimensions > 1 else ''} and at least one entry"
+        )
+    bad = ~np.isfinite(table) | (table < 0.0)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise SojournError(
+            f"{name}{list(where)} is {table[where]}; probabilities are finite and not negative"
+        )
+    sums = np.atleast_1d(table.sum(-1))
+    off = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)
+    if off.size:
+        row = f"row {off[0]} of {name}" if dimensions == 2 else name
+        raise SojournError(f"{row} sums to {sums[off[0]]:.10g}, not to 1; divide it by its sum")
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,225 @@
+"""The most probable hidden path: states, and where stays begin.
+
+Scores are logarithms. M_t[x, r] is the best log p of o_1 ... o_t and a path that is in state x at
+step t with r steps remaining, counting this one:
+
+    M_t[x, r] = log b(x) + max(M_t-1[x, r + 1], E_t[x] + log D[x, r])
+    E_t[x]    = max_y M_t-1[y, 1] + log A[y, x]
+
+Of these only M_t[x, 1], the best score of a stay in x that ends at t, is kept. The way back finds
+again, for each stay of the best path, where it began and what came before: O(n_x n_d) a stay, and
+one number a step and state in place of a table. The last stay is right-censored: it counts for all
+the durations it may have had, log P(D >= d). Among equals the shorter stay and the lower state win.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sojourn.exact.forward import KERNEL, LANES, Floats, surprise, tables
+from sojourn.scale.threads import chunks, each
+
+if TYPE_CHECKING:
+    from sojourn.data.sequences import Sequences
+    from sojourn.exact.params import Params
+
+
+class Decoded(NamedTuple):
+    """The best path of each sequence, all sequences end to end."""
+
+    states: NDArray[np.int32]  # at every step; -1 where the sequence is impossible
+    begins: NDArray[np.bool_]  # whether a stay begins at that step
+    log_prob: Floats  # log p(path, sequence), one a sequence
+    impossible_at: NDArray[np.int64]  # the step at which no path is left, -1 if one is; a sequence
+
+
+@njit(**KERNEL)
+def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
+    """E[x] = max_y best[y, 0] + A[y, x] for all x."""
+    for h in range(A.shape[1]):
+        e0, e1, e2, e3 = -np.inf, -np.inf, -np.inf, -np.inf
+        for y in range(A.shape[0]):
+            ended = best[y, 0]
+            e0 = max(e0, ended + A[y, h, 0])
+            e1 = max(e1, ended + A[y, h, 1])
+            e2 = max(e2, ended + A[y, h, 2])
+            e3 = max(e3, ended + A[y, h, 3])
+        enter[4 * h], enter[4 * h + 1], enter[4 * h + 2], enter[4 * h + 3] = e0, e1, e2, e3
+
+
+@njit(**KERNEL)
+def _stay_before(  # type: ignore[no-untyped-def]
+    ends, A, B, codes, start, t, x, law, first_law
+) -> tuple[float, int, int]:
+    """The best stay in x whose last step is t - 1: its score, length, and the state before it.
+
+    Lengths weigh as ``law`` says, or ``first_law`` for a stay that begins with the sequence.
+    """
+    top, length, source = -np.inf, 0, -1
+    seen = 0.0
+    for d in range(1, min(t, law.shape[1]) + 1):
+        s = t - d
+        seen += B[codes[start + s], x]
+        e, y = 0.0, -1
+        if s > 0:
+            e = -np.inf
+            for z in range(A.shape[0]):
+                score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
+                if score > e:
+                    e, y = score, z
+        score = e + seen + (law[x, d - 1] if s > 0 else first_law[x, d - 1])
+        if score > top:
+            top, length, source = score, d, y
+    return top, length, source
+
+
+@njit(**KERNEL)
+def _viterbi_chunk(  # type: ignore[no-untyped-def]
+    init, A, D, B, init_tail, tail, codes, offsets, first, last, states, begins, log_probs
+):
+    """The best paths of some sequences; all tables are logarithms, the tails log P(D >= d)."""
+    n_x, R = D.shape
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    best = np.full((n_x, R + LANES), -np.inf)
+    enter = np.zeros(LANES * A.shape[1])
+    ends = np.zeros((longest, n_x))
+    for i in range(first, last):
+        start = offsets[i]
+        n = offsets[i + 1] - start
+        for x in range(n_x):
+            for r in range(R):
+                best[x, r] = B[codes[start], x] + init[x, r]
+            ends[0, x] = best[x, 0]
+        for t in range(1, n):
+            _enter(best, A, enter)
+            for x in range(n_x):
+                b = B[codes[start + t], x]
+                e = enter[x]
+                for r in range(R):  # reads ahead of what it writes, so that it vectorises
+                    on = best[x, r + 1]
+                    fresh = e + D[x, r]
+                    best[x, r] = b + (fresh if fresh > on else on)
+                ends[t, x] = best[x, 0]
+        top, state, length, source = -np.inf, -1, n, -1
+        for x in range(n_x):
+            score, d, y = _stay_before(ends, A, B, codes, start, n, x, tail, init_tail)
+            if score > top:
+                top, state, length, source = score, x, d, y
+        log_probs[i] = top
+        t = n
+        while t > 0:
+            for s in range(t - length, t):
+                states[start + s] = state
+                begins[start + s] = s == t - length and state >= 0
+            t -= length
+            if t > 0:
+                state = source
+                _, length, source = _stay_before(ends, A, B, codes, start, t, state, D, init)
+
+
+def _tails(table: Floats) -> Floats:
+    """Sums of each row from every entry to its end: P(D >= d)."""
+    return np.ascontiguousarray(np.cumsum(table[:, ::-1], axis=1)[:, ::-1])
+
+
+def decode(
+    params: Params,
+    sequences: Sequences,
+    initial: Floats | None = None,
+    n_jobs: int | None = None,
+) -> Decoded:
+    """The most probable states and stays of each sequence (Viterbi).
+
+    Parameters
+    ----------
+    params : Params
+        The model.
+    sequences : Sequences
+        Codes below ``params.n_symbols``, or -1 where missing.
+    initial : ndarray, shape (n_states, max_duration), optional
+        Law of the first state and the steps it has left, where stays may begin before a sequence.
+    n_jobs : int or None
+        Number of threads; None for every core.
+
+    Returns
+    -------
+    Decoded
+        ``states`` and ``begins`` at every step, ``log_prob`` and ``impossible_at`` of every
+        sequence. A sequence that the model cannot produce has ``log_prob`` -inf, states -1 and in
+        ``impossible_at`` the first step, from 0, at which no path is left; others have -1 there.
+
+    Examples
+    --------
+    >>> from sojourn import Params, Sequences
+    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    >>> best = decode(p, Sequences.from_lists([[0, 0, 1, 0], [0, 1, 1, 1]]))
+    >>> best.states, best.impossible_at
+    (array([ 0,  0,  1,  0, -1, -1, -1, -1], dtype=int32), array([-1,  1]))
+    """
+    codes, offsets = sequences.codes, sequences.offsets
+    model = tables(params, initial)
+    first_stays = model.init[:, : params.max_duration]
+    with np.errstate(divide="ignore"):
+        init, A, D, B = (np.log(table) for table in model)
+        init_tail, tail = np.log(_tails(first_stays)), np.log(_tails(params.duration))
+    found = Decoded(
+        states=np.empty(len(codes), dtype=np.int32),
+        begins=np.empty(len(codes), dtype=np.bool_),
+        log_prob=np.empty(len(offsets) - 1),
+        impossible_at=np.full(len(offsets) - 1, -1, dtype=np.int64),
+    )
+
+    def run(bounds: tuple[int, int]) -> None:
+        _viterbi_chunk(
+            init, A, D, B, init_tail, tail, codes, offsets, *bounds,
+            found.states, found.begins, found.log_prob,
+        )  # fmt: skip
+
+    each(run, chunks(offsets), n_jobs)
+    lost = np.flatnonzero(found.log_prob == -np.inf)
+    if lost.size:
+        left_over = sequences[lost]
+        steps = surprise(params, left_over, initial, n_jobs)
+        for k, i in enumerate(lost):
+            here = steps[left_over.offsets[k] : left_over.offsets[k + 1]]
+            found.impossible_at[i] = int(np.argmax(np.isinf(here)))
+    return found
+
+
+class Segment(NamedTuple):
+    """One stay in a state: its first step, its length, the state, and how sure that is."""
+
+    start: int
+    length: int
+    state: int
+    confidence: float
+
+
+def stays(found: Decoded, gamma: Floats, offsets: NDArray[np.int64]) -> list[list[Segment]]:
+    """The stays of each decoded path.
+
+    Parameters
+    ----------
+    found : Decoded
+        Paths of all sequences end to end.
+    gamma : array (n_total, n_states)
+        Posterior probabilities; the confidence of a stay is their mean over it.
+    offsets : array (n + 1,)
+        Where each sequence starts.
+    """
+    sure = gamma[np.arange(len(gamma)), found.states]
+    at = np.flatnonzero(found.begins)
+    sizes = np.diff(np.append(at, len(sure)))
+    means = np.add.reduceat(sure, at) / sizes
+    owner = np.searchsorted(offsets, at, side="right") - 1
+    columns = (at - offsets[owner], sizes, found.states[at], means)
+    rows: list[list[Segment]] = [[] for _ in range(len(offsets) - 1)]
+    for i, *stay in zip(owner.tolist(), *(c.tolist() for c in columns), strict=True):
+        rows[i].append(Segment(*stay))
+    return rows

@@ -1,0 +1,194 @@
+"""One way to every format: what a file holds, its rows, and where to cut it into partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import SojournError
+from sojourn.io.arrow_codes import distinct_values, is_list
+from sojourn.io.columnar import cut, open_table
+from sojourn.io.csv import header_of, table_rows
+from sojourn.io.gather import Rows, all_integers, typed
+from sojourn.io.layout import COMPRESSED, TEXT, Column, Layout, Malformed, Span, choose_columns
+from sojourn.io.lines import is_matrix, json_rows, keys_of, sequence_rows
+from sojourn.io.text import Block, blocks
+
+Pieces = tuple[int, int] | None
+
+
+def resolve(
+    path: str, layout: Layout, told: bool, id: Column, time: Column, symbol: str | None
+) -> tuple[Layout, list[str]]:
+    """The layout of a file with nothing left to guess, and in words what was guessed.
+
+    Parameters
+    ----------
+    path : str
+        The file, of which the first lines or the schema are read.
+    layout : Layout
+        All but the columns.
+    told : bool
+        Whether the format is the caller's, not guessed from the name.
+    id, time, symbol
+        The columns, as in `sojourn.read`.
+    """
+    guesses: list[str] = []
+    named = any(name not in (None, False) for name in (id, time, symbol))
+    if layout.format in ("csv", "tsv"):
+        names, mark = header_of(path, layout.format, layout.delimiter)
+        if mark != (layout.delimiter or {"csv": ",", "tsv": "\t"}[layout.format]):
+            guesses.append(f"delimiter {mark!r}")
+        layout = replace(layout, delimiter=mark)
+        if is_matrix(names) and not (told or named):
+            return replace(layout, format="matrix"), [*guesses, "no header, a sequence a row"]
+        lists = dict.fromkeys(names, False)
+    elif layout.format in ("lines", "matrix"):
+        if named:
+            raise SojournError(
+                f"{path}: a file with a sequence a line has no columns; leave id=, time= and "
+                f"symbol= out, or pass another format="
+            )
+        if layout.format == "matrix" and layout.delimiter is None:
+            layout = replace(layout, delimiter=",")
+        return layout, guesses
+    elif layout.format == "jsonl":
+        lists = keys_of(path, layout.on_error)
+        names = list(lists)
+    else:
+        schema = open_table(path, layout).schema
+        names = schema.names
+        lists = {item.name: is_list(item.type) for item in schema}
+    layout, more = choose_columns(layout, names, lists.__getitem__, id, time, symbol, path)
+    return layout, guesses + more
+
+
+def rows_of(
+    path: str, layout: Layout, malformed: Malformed, pieces: Pieces, span: Span, line: int
+) -> Iterator[Rows]:
+    """Rows of a file, or of a part of it, batch by batch.
+
+    Parameters
+    ----------
+    path, layout, malformed
+        The file, what it holds, and where rows go that do not.
+    pieces : (first, last), optional
+        Row groups, record batches, or bytes; all if not given.
+    span : Span
+        The ids that are kept afterwards.
+    line : int
+        Number of the first line.
+    """
+    if layout.format in ("parquet", "arrow"):
+        file = open_table(path, layout)
+        first, last = pieces or (0, len(file.sizes))
+        return file.rows(range(first, last), shared=span.above is not None)
+    if layout.format in ("csv", "tsv"):
+        return table_rows(path, layout, malformed)
+    start, stop = pieces or (0, None)
+    found = blocks(path, malformed, layout.max_expansion, start, stop, line)
+    return (json_rows if layout.format == "jsonl" else sequence_rows)(found, layout, malformed)
+
+
+@dataclass
+class Survey:
+    """What one pass over the files of a scan finds: their symbols, and where to cut them."""
+
+    layout: Layout
+    target: int | None  # symbols in a partition; None for whole files
+    symbols: dict[str, set[Any]] = field(default_factory=dict)  # by file
+    text_ids: bool = False
+    parts: list[tuple[str, Pieces, Span, int]] = field(default_factory=list)
+    n_before: int = 0  # sequences without ids of their own, so far
+
+    def add(self, path: str, symbols: bool) -> None:
+        """Pass over one more file; of Parquet and Arrow the symbols only if they are wanted."""
+        if self.layout.format in ("parquet", "arrow"):
+            self._add_table(path, symbols)
+        else:
+            self._add_text(path)
+
+    def vocabulary(self) -> NDArray[Any]:
+        """The symbols seen, sorted; as integers where all of them are, if they are text."""
+        values = list(set().union(*self.symbols.values()))
+        path = next(iter(self.symbols))
+        if not values:
+            raise SojournError(
+                f"{path}: every symbol is missing; pass vocabulary= to say what there can be"
+            )
+        if self.layout.format in TEXT:
+            try:
+                return np.unique(typed(values, lambda _: [], Malformed(path)))
+            except SojournError:
+                for path, found in self.symbols.items():  # the file and line that are at fault
+                    typed(list(found), partial(self._rows, path), Malformed(path))
+                raise
+        if len({type(value) for value in values}) > 1:
+            raise SojournError(f"{path}: symbols are strings in some files, integers in others")
+        return np.unique(values)
+
+    def _rows(self, path: str, malformed: Malformed) -> Iterator[Rows]:
+        return rows_of(path, self.layout, malformed, None, Span(), 1)
+
+    def _add_table(self, path: str, symbols: bool) -> None:
+        file = open_table(path, self.layout)
+        all_pieces = range(len(file.sizes))
+        cuts = [(all_pieces, Span())] if self.target is None else cut(file, self.target)
+        for pieces, span in cuts:
+            own = (path, (pieces.start, pieces.stop), replace(span, first=self.n_before), 1)
+            self.parts.append(own)
+        if self.layout.id is None:
+            in_lists = is_list(file.schema.field(self.layout.symbol or "").type)
+            self.n_before += sum(file.sizes) if in_lists else 1
+        self.symbols[path] = set()
+        if symbols:
+            only = open_table(path, replace(self.layout, id=None, time=None))
+            self.symbols[path] = distinct_values(rows.symbol for rows in only.rows(all_pieces))
+
+    def _add_text(self, path: str) -> None:
+        # A line that is a sequence is whole, so that such files can be cut at any line end.
+        in_parts = self.layout.format == "lines" and not path.lower().endswith(COMPRESSED)
+        target = self.target if self.target is not None and in_parts else float("inf")
+        malformed = Malformed(path, self.layout.on_error)
+        cuts: list[tuple[int, int]] = []
+        held = target
+
+        def noted(found: Iterator[Block]) -> Iterator[Block]:
+            nonlocal held
+            for block in found:
+                if held >= target:
+                    cuts.append((block.start, block.line))
+                    held = 0
+                yield block
+
+        batches = self._rows(path, malformed)
+        if in_parts:
+            batches = sequence_rows(noted(blocks(path, malformed)), self.layout, malformed)
+        symbols: set[Any] = set()
+        n_sequences = 1
+        for rows in batches:
+            in_lists = is_list(rows.symbol.type)
+            symbol = rows.symbol.flatten() if in_lists else rows.symbol
+            symbols |= distinct_values([symbol])
+            held += len(symbol)
+            if in_lists:
+                n_sequences = int(rows.number[-1]) + 1
+            if rows.id is not None and not self.text_ids:
+                self.text_ids = not all_integers(map(str, distinct_values([rows.id])))
+        self.symbols[path] = symbols
+        span = Span(first=self.n_before)
+        if len(cuts) <= 1:
+            self.parts.append((path, None, span, 1))
+        else:
+            ends = [*(start for start, _ in cuts), os.path.getsize(path)]
+            for (_, line), pieces in zip(cuts, pairwise(ends), strict=True):
+                self.parts.append((path, pieces, span, line))
+        if self.layout.id is None:
+            self.n_before += n_sequences

@@ -1,0 +1,368 @@
+"""Sequences from files: all at once with `read`, in partitions of whole sequences with `scan`.
+
+pyarrow does the parsing. It is an extra (``sojourn[files]``) and imported when a file is read.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from sojourn.data import adapters
+from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
+from sojourn.io.layout import TEXT, WHOLE, Column, Layout, Malformed, Span, format_of
+
+if TYPE_CHECKING:
+    from sojourn.io.formats import Survey
+
+FilePath = str | os.PathLike[str]
+
+ROWS_PER_PARTITION = 1 << 21
+
+
+class SkippedRowsWarning(UserWarning):
+    """Rows that were malformed were left out, as `on_error="skip"` asks."""
+
+
+def read(
+    path: FilePath,
+    id: Column = None,
+    time: Column = None,
+    symbol: str | None = None,
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    missing: Iterable[str] = ("",),
+    on_error: str = "raise",
+    vocabulary: Any = None,
+    unknown: str = "error",
+    max_expansion: float = 200.0,
+    quiet: bool = False,
+) -> Sequences:
+    r"""Sequences from one file.
+
+    Parameters
+    ----------
+    path : str or path
+        A table with a row for each event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); a
+        table with a whole sequence in each row, as a list (the last four); a text file with a
+        sequence in each line; or a CSV file of integers without a header, a sequence a row.
+        Text may be compressed: .gz, .bz2, .xz.
+    id, time, symbol : str, optional
+        Names of the columns that say whose a row is, when it was and what it says. Those not
+        given are guessed from the names in the file, and the guess is printed to standard error.
+        ``id=False`` makes the file one sequence, ``time=False`` keeps the order of the file.
+    format : {"csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow"}, optional
+        Told from the end of the name if not given.
+    delimiter : str, optional
+        What stands between fields; for ``"lines"`` any white space if not given.
+    missing : iterable of str
+        What a missing symbol is in text. In the other formats it is null.
+    on_error : {"raise", "skip"}
+        What to do about a malformed row (too few fields, not UTF-8, without id or time): an error
+        with the line, or leave it out and warn (`SkippedRowsWarning`) how many were left out.
+    vocabulary, unknown
+        As in `Sequences.from_lists`. Where the vocabulary is strings, text stays text.
+    max_expansion : float
+        How many times larger than the file what it holds may be, beyond 256 MiB.
+    quiet : bool
+        Whether not to print guesses.
+
+    Returns
+    -------
+    Sequences
+        In the order of their ids, each in the order of its times; rows at one time keep the order
+        of the file. Text becomes integers where all of a column is integers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "events.csv")
+    ...     _ = path.write_text("flight,seconds,command\na,2,level\na,1,climb\nb,1,climb\n")
+    ...     seqs = read(path, id="flight", time="seconds", symbol="command")
+    >>> seqs.ids.tolist(), seqs.to_lists()
+    (['a', 'b'], [['climb', 'level'], ['climb']])
+    """
+    options = _options(format, delimiter, missing, on_error, max_expansion)
+    name = os.fspath(path)
+    layout = _layout(name, options, format, id, time, symbol, quiet)
+    return Partition(name, layout, vocabulary=vocabulary, unknown=unknown).read()
+
+
+def scan(
+    paths: FilePath | Iterable[FilePath],
+    id: Column = None,
+    time: Column = None,
+    symbol: str | None = None,
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    missing: Iterable[str] = ("",),
+    on_error: str = "raise",
+    vocabulary: Any = None,
+    unknown: str = "error",
+    max_expansion: float = 200.0,
+    quiet: bool = False,
+    rows_per_partition: int | None = ROWS_PER_PARTITION,
+) -> Scan:
+    """Sequences from many files or large ones, read partition by partition when they are needed.
+
+    Each file must hold whole sequences. A Parquet or Arrow file that is larger than a partition
+    must be sorted by id, and is cut between ids; a file with a sequence a line is cut between
+    lines; any other is one partition. All files have the format and the columns of the first.
+
+    Parameters
+    ----------
+    paths : str, path, or iterable of them
+        A pattern such as ``"events/*.parquet"``, or the files.
+    id, time, symbol, format, delimiter, missing, on_error, vocabulary, unknown
+        As in `read`.
+    max_expansion, quiet
+        As in `read`.
+    rows_per_partition : int or None
+        About how many symbols a partition holds; None makes each file one partition.
+
+    Returns
+    -------
+    Scan
+        Iterate over it for a `Sequences` of each partition, all with one vocabulary. That, if it
+        is not given, takes a pass over the symbols of all files, when first asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, text in (("a.txt", "climb level"), ("b.txt", "level level descend")):
+    ...         _ = Path(folder, name).write_text(text)
+    ...     parts = scan(Path(folder, "*.txt"))
+    ...     [(seqs.ids.tolist(), seqs.n_symbols, seqs.to_lists()) for seqs in parts]
+    [([0], 3, [['climb', 'level']]), ([1], 3, [['level', 'level', 'descend']])]
+    """
+    if rows_per_partition is not None and rows_per_partition < 1:
+        raise SojournError(f"rows_per_partition is {rows_per_partition}; expected 1 or more")
+    files = _listed(paths)
+    options = _options(format, delimiter, missing, on_error, max_expansion)
+    layout = _layout(files[0], options, format, id, time, symbol, quiet)
+    return Scan(files, layout, vocabulary, unknown, rows_per_partition)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Whole sequences of one file that are not read yet: what to read, and no data.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    layout : Layout
+        Its format and columns.
+    pieces : (first, last), optional
+        Row groups of a Parquet file or batches of an Arrow file, ``first`` to ``last - 1``; or
+        bytes of a text file. All of the file if not given.
+    span : Span
+        The ids to keep of those in the pieces.
+    line : int
+        Number of the first line, in a text file.
+    vocabulary, unknown
+        As in `Sequences.from_lists`.
+    text_ids : bool, optional
+        Whether ids that are text stay text.
+
+    Examples
+    --------
+    >>> Partition("events.parquet", Layout("parquet", symbol="event"), pieces=(0, 2)).pieces
+    (0, 2)
+    """
+
+    path: str
+    layout: Layout
+    pieces: tuple[int, int] | None = None
+    span: Span = WHOLE
+    line: int = 1
+    vocabulary: Any = field(default=None, repr=False)
+    unknown: str = "error"
+    text_ids: bool | None = None
+
+    def read(self) -> Sequences:
+        """The sequences, read now."""
+        seqs, malformed = self.load()
+        if malformed.count:
+            warnings.warn(str(malformed), SkippedRowsWarning, stacklevel=3)
+        return seqs
+
+    def load(self) -> tuple[Sequences, Malformed]:
+        """The sequences, and the malformed rows that were left out of them."""
+        _need_pyarrow()
+        from sojourn.io.formats import rows_of
+        from sojourn.io.gather import Wish, gather
+
+        def batches(malformed: Malformed) -> Iterator[Any]:
+            return rows_of(self.path, self.layout, malformed, self.pieces, self.span, self.line)
+
+        text = self.layout.format in TEXT
+        wish = Wish(text, self.vocabulary, self.unknown, self.text_ids, self.span)
+        malformed = Malformed(self.path, self.layout.on_error)
+        return gather(batches, malformed, wish), malformed
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Sequences of many files, in partitions that are read one at a time; made by `scan`.
+
+    Parameters
+    ----------
+    files : tuple of str
+        The files, in order.
+    layout : Layout
+        Their format and columns.
+    given : column, optional
+        The vocabulary, where the caller gave it.
+    unknown : {"error", "missing"}
+        What a symbol outside it is.
+    rows_per_partition : int or None
+        About how many symbols a partition holds.
+
+    Examples
+    --------
+    >>> Scan(("a.txt", "b.txt"), Layout("lines")).files
+    ('a.txt', 'b.txt')
+    """
+
+    files: tuple[str, ...]
+    layout: Layout
+    given: Any = field(default=None, repr=False)
+    unknown: str = "error"
+    rows_per_partition: int | None = ROWS_PER_PARTITION
+
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        """What to read for each partition; small, and can be sent to other machines."""
+        survey = self._survey
+        return tuple(
+            Partition(
+                path,
+                self.layout,
+                pieces,
+                span,
+                line,
+                self.vocabulary,
+                self.unknown,
+                survey.text_ids if self.layout.format in TEXT else None,
+            )
+            for path, pieces, span, line in survey.parts
+        )
+
+    @cached_property
+    def vocabulary(self) -> NDArray[Any]:
+        """The symbols that there are in all files, sorted; or those given."""
+        if self.given is not None:
+            return adapters.read_distinct(self.given, "the vocabulary", least=0)[0]
+        return self._survey.vocabulary()
+
+    @cached_property
+    def _survey(self) -> Survey:
+        _need_pyarrow()
+        from sojourn.io.formats import Survey
+
+        survey = Survey(self.layout, self.rows_per_partition)
+        for path in self.files:
+            survey.add(path, symbols=self.given is None)
+        return survey
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __iter__(self) -> Iterator[Sequences]:
+        skipped = []
+        for partition in self.partitions:
+            seqs, malformed = partition.load()
+            if malformed.count:
+                skipped.append(malformed)
+            yield seqs
+        if skipped:
+            warn_skipped(skipped)
+
+
+def warn_skipped(skipped: Sequence[Malformed]) -> None:
+    """Warn of the malformed rows that were left out of one partition or more."""
+    total, others = sum(rows.count for rows in skipped), len(skipped) - 1
+    more = f"; {total - skipped[0].count} in {others} more partitions" if others else ""
+    warnings.warn(f"{skipped[0]}{more}", SkippedRowsWarning, stacklevel=3)
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise SojournError(
+            "reading files needs pyarrow, which is not installed; pip install 'sojourn[files]'"
+        ) from None
+
+
+def _options(
+    format: str | None,
+    delimiter: str | None,
+    missing: Iterable[str],
+    on_error: str,
+    max_expansion: float,
+) -> Layout:
+    """What the caller said, checked, as a layout without its columns."""
+    if on_error not in ("raise", "skip"):
+        raise SojournError(f"on_error is {on_error!r}; expected 'raise' or 'skip'")
+    if isinstance(missing, str):
+        missing = (missing,)
+    if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
+        raise SojournError(f"delimiter is {delimiter!r}; expected one ASCII character, as ',' is")
+    return Layout(
+        format or "",
+        delimiter=delimiter,
+        missing=tuple(missing),
+        on_error=on_error,
+        max_expansion=max_expansion,
+    )
+
+
+def _layout(
+    path: str,
+    options: Layout,
+    format: str | None,
+    id: Column,
+    time: Column,
+    symbol: str | None,
+    quiet: bool,
+) -> Layout:
+    """The layout of a file; what had to be guessed is printed."""
+    _need_pyarrow()
+    from sojourn.io.formats import resolve
+
+    options = replace(options, format=format_of(path, format))
+    layout, guesses = resolve(path, options, format is not None, id, time, symbol)
+    if guesses and not quiet:
+        print(f"sojourn: {path}: guessed {', '.join(guesses)}", file=sys.stderr)
+    return layout
+
+
+def _listed(paths: FilePath | Iterable[FilePath]) -> tuple[str, ...]:
+    """The files that a pattern stands for, sorted, or those given."""
+    if not isinstance(paths, str | os.PathLike):
+        files = tuple(os.fspath(path) for path in paths)
+        if not files:
+            raise SojournError("there are no files to scan; expected at least one")
+        return files
+    pattern = os.fspath(paths)
+    files = (pattern,) if os.path.exists(pattern) else tuple(sorted(glob.glob(pattern)))
+    if not files:
+        raise SojournError(f"no file matches {pattern!r}; the folder is {os.getcwd()!r}")
+    return files

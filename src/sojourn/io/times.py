@@ -1,0 +1,120 @@
+"""Times of rows, from numbers, dates and the text of either, as numbers that sort alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sojourn.io.arrow_codes import is_string, to_numpy
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NANOSECONDS = pa.timestamp("ns")
+
+
+def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+    """Times of a batch of rows, and which of them cannot be read.
+
+    Parameters
+    ----------
+    column : Arrow array
+        Numbers, dates, or text.
+    kind : {"", "number", "date", "time of day"}
+        What the batches before it held; times of another kind cannot be compared with them.
+
+    Returns
+    -------
+    times : int64 or float64 array
+        Where the next array is False.
+    bad : bool array
+        True where the time is null, not a number, or text that is neither a number nor a date.
+    kind : str
+        What this batch holds, if that is known now.
+
+    Examples
+    --------
+    >>> read_times(pa.array(["0.5", "2", "soon"]))
+    (array([0.5, 2. , 0. ]), array([False, False,  True]), 'number')
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    type = column.type
+    bad: NDArray[np.bool_] = to_numpy(column.is_null())
+    if pa.types.is_null(type) or len(column) == 0:
+        return np.zeros(len(column), dtype=np.int64), bad, kind
+    if pa.types.is_floating(type) or pa.types.is_decimal(type) or type == pa.uint64():
+        numbers = to_numpy(column.cast(pa.float64()), null=0.0)
+        return _alike(numbers, bad | np.isnan(numbers), "number", kind)
+    if pa.types.is_integer(type):
+        return _alike(to_numpy(column.cast(pa.int64()), null=0), bad, "number", kind)
+    if pa.types.is_temporal(type):
+        narrow = pa.types.is_date32(type) or pa.types.is_time32(type)
+        column = column.cast(pa.int32()) if narrow else column
+        this = "time of day" if pa.types.is_time(type) else "date"
+        return _alike(to_numpy(column.cast(pa.int64()), null=0), bad, this, kind)
+    if kind in ("", "date"):
+        try:
+            times = column.cast(pa.string()).cast(NANOSECONDS).cast(pa.int64())
+            return to_numpy(times, null=0), bad, "date"
+        except pa.ArrowInvalid:
+            pass
+    return _from_text(column.cast(pa.string()).to_pylist(), kind)
+
+
+def is_time(type: Any) -> bool:
+    """Whether an Arrow type can be the times of rows.
+
+    Examples
+    --------
+    >>> is_time(pa.timestamp("ms")), is_time(pa.bool_())
+    (True, False)
+    """
+    inner = type.value_type if pa.types.is_dictionary(type) else type
+    tests = ("integer", "floating", "decimal", "temporal", "null")
+    return is_string(inner) or any(getattr(pa.types, f"is_{test}")(inner) for test in tests)
+
+
+def parse_time(text: str) -> tuple[str, int | float] | None:
+    """A time as text: its kind, and its value; in nanoseconds since 1970 or midnight if no number.
+
+    Examples
+    --------
+    >>> parse_time("12"), parse_time("1970-01-01 00:00:01"), parse_time("noon")
+    (('number', 12), ('date', 1000000000), None)
+    """
+    if "_" not in text:  # Python reads 1_000, no one else does
+        try:
+            number = int(text) if len(text) < 19 and text.isdigit() else float(text)
+            return None if number != number else ("number", number)
+        except ValueError:
+            pass
+    kind = "date"
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        kind = "time of day"
+        try:
+            date = datetime.combine(EPOCH, time.fromisoformat(text))
+        except ValueError:
+            return None
+    since = (date if date.tzinfo else date.replace(tzinfo=UTC)) - EPOCH
+    nanoseconds = since // timedelta(microseconds=1) * 1000
+    return (kind, nanoseconds) if abs(nanoseconds) < 2**63 else None
+
+
+def _from_text(texts: list[str | None], kind: str) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+    parsed = [None if text is None else parse_time(text) for text in texts]
+    kind = kind or next((found[0] for found in parsed if found is not None), "")
+    values = [found[1] if found is not None and found[0] == kind else None for found in parsed]
+    times = np.array([0 if value is None else value for value in values])
+    return times, np.array([value is None for value in values]), kind
+
+
+def _alike(
+    times: NDArray[Any], bad: NDArray[np.bool_], kind: str, before: str
+) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+    """The times, all of them bad where those before were of another kind."""
+    return times, bad if before in ("", kind) else np.ones_like(bad), before or kind

@@ -1,0 +1,198 @@
+"""Which parts of the data are held out to choose ranks and windows by.
+
+A piece (a whole sequence, or a block of a long one) may be held out if a hash of its sequence's id
+is small. Of those pieces the ones with the smallest hashes are kept, up to a bound on their
+symbols; the others are counted after all. So what is held out depends on the ids alone: any
+partition of the data, read in any order, holds out the same pieces. (Where ids just number the
+sequences of each part, the parts must come in order.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data.sequences import Sequences
+
+# A fifth can choose between a few dozen candidates and leaves the fit nearly all of its data.
+SHARE = 0.2
+# 2^17 symbols tell candidates apart that differ by some 1e-3 nats a symbol; more would cost time.
+MAX_SYMBOLS = 1 << 17
+# Longer than any window in use, short enough that one sequence of 10,000 gives several pieces.
+BLOCK = 512
+NO_LIMIT = 2**64 - 1
+
+_PRIME = np.uint64(0x100000001B3)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Stretches of a code array, each a sequence or a part of one.
+
+    Parameters
+    ----------
+    codes : int32 array
+        -1 where a symbol is missing.
+    begins, ends : int64 arrays (n,)
+        Where each piece lies in `codes`.
+    fresh : bool array (n,)
+        Whether the piece starts where its sequence starts.
+    keys : uint64 array (n,)
+        Hashes of the pieces.
+    """
+
+    codes: NDArray[np.int32]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    fresh: NDArray[np.bool_]
+    keys: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def n_total(self) -> int:
+        """Number of symbols in all pieces."""
+        return int((self.ends - self.begins).sum())
+
+    @classmethod
+    def none(cls) -> Pieces:
+        """No pieces."""
+        at = np.empty(0, np.int64)
+        return cls(np.empty(0, np.int32), at, at, np.empty(0, bool), np.empty(0, np.uint64))
+
+    def take(self, index: NDArray[np.int64]) -> Pieces:
+        """Some of the pieces, over the same codes."""
+        at = (self.begins[index], self.ends[index], self.fresh[index], self.keys[index])
+        return Pieces(self.codes, *at)
+
+    def with_pieces(self, more: Pieces) -> Pieces:
+        """These pieces and more of the same code array."""
+        names = ("begins", "ends", "fresh", "keys")
+        joined = (np.concatenate([getattr(self, name), getattr(more, name)]) for name in names)
+        return Pieces(self.codes, *joined)
+
+    def compact(self) -> Pieces:
+        """The same pieces with codes of their own, end to end."""
+        ends = np.cumsum(self.ends - self.begins)
+        parts = [self.codes[b:e] for b, e in zip(self.begins, self.ends, strict=True)]
+        codes = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
+        return Pieces(codes, begins, ends, self.fresh, self.keys)
+
+    def __add__(self, other: Pieces) -> Pieces:
+        n = len(self.codes)
+        return Pieces(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.begins, other.begins + n]),
+            np.concatenate([self.ends, other.ends + n]),
+            np.concatenate([self.fresh, other.fresh]),
+            np.concatenate([self.keys, other.keys]),
+        )
+
+    def bounded(self, limit: int = NO_LIMIT) -> tuple[Pieces, Pieces, int]:
+        """The pieces with the smallest keys that fit in `MAX_SYMBOLS`, the rest, and their limit.
+
+        The limit is the smallest key that was ever turned away. Without it a later, shorter piece
+        could take the place of one that went before it, and the order of reading would matter.
+        """
+        order = self._order()
+        keys = self.keys[order]
+        fitting = np.cumsum((self.ends - self.begins)[order]) <= MAX_SYMBOLS
+        if not fitting.all():
+            limit = min(limit, int(keys[np.argmin(fitting)]))
+        kept = keys < np.uint64(limit)  # pieces of one key stay or go together
+        return self.take(order[kept]), self.take(order[~kept]), limit
+
+    def _order(self) -> NDArray[np.int64]:
+        """By key; pieces of one key, as of sequences with one id, by what they hold."""
+        order = np.argsort(self.keys, kind="stable")
+        if (self.keys[order[1:]] != self.keys[order[:-1]]).all():
+            return order
+        sums = [
+            crc32(self.codes[b:e].tobytes()) for b, e in zip(self.begins, self.ends, strict=True)
+        ]
+        return np.lexsort((np.array(sums), self.ends - self.begins, self.keys))
+
+
+def split(
+    sequences: Sequences, share: float = SHARE, block: int | None = BLOCK, shift: int = 0
+) -> tuple[Pieces, Pieces]:
+    """Cut the sequences into pieces for training and pieces that may be held out.
+
+    Parameters
+    ----------
+    sequences : Sequences
+    share : float
+        The part of the data that may be held out; 0 for none.
+    block : int or None
+        Sequences of more than two blocks are cut; None cuts none.
+    shift : int
+        Added to the ids where they just number the sequences, so that several such sets in a row
+        are told apart.
+
+    Returns
+    -------
+    training, eligible : Pieces
+
+    Examples
+    --------
+    >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
+    >>> training, eligible = split(seqs)
+    >>> len(training), len(eligible)
+    (804, 196)
+    """
+    hashes = _hashes(sequences.ids, shift)
+    begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
+    size = block or 1
+    long = ends - begins > 2 * size if block else np.zeros(len(begins), bool)
+    n_blocks = np.where(long, (ends - begins) // size, 1)  # the last one takes what is left over
+    owner = np.repeat(np.arange(len(begins)), n_blocks)
+    nth = np.arange(len(owner)) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
+    with np.errstate(over="ignore"):
+        own = mix(hashes[owner] + _GOLDEN * (nth + 1).astype(np.uint64))
+    keys = np.where(long[owner], own, hashes[owner])
+    held = keys < np.uint64(min(int(share * 2**64), NO_LIMIT))
+    # Stretches run over neighbouring blocks on the same side, so no window inside one is lost.
+    first = np.flatnonzero(held | (nth == 0) | np.append(True, held[:-1]))
+    last = np.append(first[1:], len(owner)) - 1
+    block_begins = begins[owner] + nth * size
+    block_ends = np.where(nth == n_blocks[owner] - 1, ends[owner], block_begins + size)
+    fresh = nth[first] == 0
+    pieces = Pieces(sequences.codes, block_begins[first], block_ends[last], fresh, keys[first])
+    return pieces.take(np.flatnonzero(~held[first])), pieces.take(np.flatnonzero(held[first]))
+
+
+def _hashes(ids: NDArray[np.generic], shift: int) -> NDArray[np.uint64]:
+    """A 64-bit hash of each id: of its number or its characters, whatever the array's type."""
+    n = len(ids)
+    with np.errstate(over="ignore"):
+        if ids.dtype.kind == "U":
+            letters = np.ascontiguousarray(ids).view(np.uint32).reshape(n, -1).astype(np.uint64)
+            h = np.full(n, _GOLDEN)
+            for column in letters.T:
+                h = np.where(column > 0, (h ^ column) * _PRIME, h)  # padding does not count
+        else:
+            numbers = ids.astype(np.int64)
+            if np.array_equal(numbers, np.arange(n)):
+                numbers = numbers + shift
+            h = (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN  # 0 would stay 0
+        return mix(h)
+
+
+def mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of splitmix64: every bit of the input moves about half of the output's.
+
+    Examples
+    --------
+    >>> mix(np.array([1, 2], np.uint64))
+    array([ 6238072747940578789, 15839785061582574730], dtype=uint64)
+    """
+    with np.errstate(over="ignore"):
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return h ^ (h >> np.uint64(31))

@@ -1,0 +1,175 @@
+"""Windows of time steps: which symbols to read so that they tell the hidden state.
+
+A window is a tuple of offsets, ``0 = o_0 < o_1 < ...``. The right window at time s reads the
+symbols at s + o_j; the left window that ends at s reads those at s - o_j. Both are coded in time
+order, the earliest symbol first.
+
+The hidden state is the pair (x, d): the state and the steps that remain in it, this one counted.
+In matrices it has the index ``(d - 1) * n_x + x``: the paper's blocks, one a duration.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sojourn.checks import positive_int
+from sojourn.errors import SojournError
+
+Matrix = NDArray[Any]  # float64, or residues modulo a prime
+Product = Callable[[Matrix, Matrix], Matrix]
+
+# Windows that are only tried have smaller tables, decomposed in hundredths of a second.
+MAX_CANDIDATE_ENTRIES = 2**23
+MAX_CANDIDATE_LENGTH = 8
+
+
+def window_length(n_states: int, max_duration: int, n_symbols: int | None = None) -> int:
+    """Number of symbols a window needs: the smallest ℓ with n_x^(ℓ-1) ≥ n_d.
+
+    Parameters
+    ----------
+    n_states, max_duration : int
+        Sizes n_x and n_d of the model.
+    n_symbols : int, optional
+        Number of symbols n_o; where it is smaller than n_x it takes the place of n_x, because a
+        symbol cannot tell more states apart than there are symbols.
+
+    Returns
+    -------
+    int
+        ℓ; 1 where one state or one symbol leaves nothing to tell apart.
+
+    Examples
+    --------
+    >>> window_length(3, 20), window_length(8, 40), window_length(1, 5)
+    (4, 3, 1)
+    """
+    n_d, base = positive_int("max_duration", max_duration), base_of(n_states, n_symbols)
+    ell = 1
+    while base > 1 and base ** (ell - 1) < n_d:  # integers: a logarithm would round
+        ell += 1
+    return ell
+
+
+def theorem_offsets(
+    n_states: int, max_duration: int, n_symbols: int | None = None, *, length: int | None = None
+) -> tuple[int, ...]:
+    """Offsets of Theorem 1: gaps that grow with the powers of n_x, over a span of n_d steps.
+
+    Parameters
+    ----------
+    n_states, max_duration : int
+        Sizes n_x and n_d of the model.
+    n_symbols : int, optional
+        Number of symbols; see `window_length`.
+    length : int, optional
+        Number ℓ of offsets asked for; `window_length` where not given. Theorem 1 places a shorter
+        window at the end of the span; here it is moved to start at 0, which leaves its rank as it
+        is. A longer one repeats offset 0 and is therefore cut to the full one.
+
+    Examples
+    --------
+    >>> theorem_offsets(3, 20)
+    (0, 11, 17, 19)
+    >>> theorem_offsets(8, 40)
+    (0, 32, 39)
+    >>> theorem_offsets(3, 20, length=3)
+    (0, 6, 8)
+    """
+    base = base_of(n_states, n_symbols)
+    full = window_length(n_states, max_duration, n_symbols)
+    ell = full if length is None else min(full, positive_int("length", length))
+    # max[t, t + (n_d - 1) - (n_x^i - 1)], i = 0, ..., ℓ-1                              Theorem 1
+    steps = sorted({max(0, max_duration - base**i) for i in range(ell)})
+    return tuple(step - steps[0] for step in steps)
+
+
+def contiguous_offsets(length: int) -> tuple[int, ...]:
+    """Offsets of ``length`` symbols in a row.
+
+    Examples
+    --------
+    >>> contiguous_offsets(3)
+    (0, 1, 2)
+    """
+    return tuple(range(positive_int("length", length)))
+
+
+def check_offsets(offsets: Sequence[int]) -> tuple[int, ...]:
+    """The offsets as a tuple of integers, or an error that says what is wrong with them.
+
+    Examples
+    --------
+    >>> check_offsets([0, 2, 5])
+    (0, 2, 5)
+    """
+    try:
+        window = tuple(operator.index(offset) for offset in offsets)
+    except TypeError:
+        raise SojournError(
+            f"offsets of a window are integers; got {offsets!r}: give a tuple such as (0, 2, 5)"
+        ) from None
+    ascending = all(a < b for a, b in pairwise(window))
+    if not window or window[0] != 0 or not ascending:
+        raise SojournError(
+            f"offsets of a window start at 0 and grow; got {window}: give a tuple such as (0, 2, 5)"
+        )
+    return window
+
+
+def choose_offsets(
+    windows: str | Sequence[int], n_states: int, max_duration: int, n_symbols: int | None = None
+) -> tuple[int, ...]:
+    """Offsets for ``"theorem"``, ``"contiguous"`` (both of `window_length`) or given ones.
+
+    Examples
+    --------
+    >>> choose_offsets("theorem", 4, 6), choose_offsets("contiguous", 4, 6)
+    ((0, 2, 5), (0, 1, 2))
+    """
+    if not isinstance(windows, str):
+        return check_offsets(windows)
+    if windows == "theorem":
+        return theorem_offsets(n_states, max_duration, n_symbols)
+    if windows == "contiguous":
+        return contiguous_offsets(window_length(n_states, max_duration, n_symbols))
+    raise SojournError(
+        f"windows is {windows!r}; it is 'theorem', 'contiguous' or a tuple of offsets"
+    )
+
+
+def candidate_offsets(
+    n_states: int, max_duration: int, n_symbols: int
+) -> tuple[tuple[int, ...], ...]:
+    """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's.
+
+    From 25 symbols on a full table of two is too large: then they are one symbol, and two.
+
+    Examples
+    --------
+    >>> candidate_offsets(4, 6, 5)
+    ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 2, 5))
+    """
+    fitting = [
+        contiguous_offsets(length)
+        for length in range(1, MAX_CANDIDATE_LENGTH + 1)
+        if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
+    ]
+    if len(fitting) == 1:
+        # Two are counted sparsely: with one symbol they tell most of what data of any size can.
+        return fitting[0], contiguous_offsets(2)
+    theorem = theorem_offsets(n_states, max_duration, n_symbols)
+    if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
+        return tuple(fitting)
+    return (*fitting, theorem)
+
+
+def base_of(n_states: int, n_symbols: int | None) -> int:
+    """How many states one symbol can tell apart."""
+    n_x = positive_int("n_states", n_states)
+    return n_x if n_symbols is None else min(n_x, positive_int("n_symbols", n_symbols))

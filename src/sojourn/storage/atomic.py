@@ -1,0 +1,87 @@
+"""Write files atomically: at any moment there is the old file or the complete new one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from sojourn.errors import SojournError
+
+MAX_NAME = 255  # bytes of a file name, on every file system in use
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], mode: str = "w", *, check: Callable[[str], Any] | None = None
+) -> Iterator[IO[Any]]:
+    """A file to write to, which replaces `path` when the block ends without an error.
+
+    The data are on the disk before the old file goes. A symbolic link is followed, permissions of
+    an old file are kept. Pipes and character devices are written to as they are; nothing else but
+    a regular file is replaced.
+
+    Parameters
+    ----------
+    path : str or path
+    mode : "w" or "wb"
+        Text is UTF-8 with its line ends as given.
+    check : callable, optional
+        Called with the path of the complete draft; what it raises keeps the old file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = os.path.join(folder, "a.txt")
+    ...     with atomic_write(target) as file:
+    ...         _ = file.write("all or nothing")
+    ...     os.listdir(folder)
+    ['a.txt']
+    """
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    target = os.path.realpath(path)
+    old = os.stat(target).st_mode if os.path.exists(target) else None
+    if old is not None and (stat.S_ISFIFO(old) or stat.S_ISCHR(old)):
+        with open(target, mode, **text) as file:
+            yield file
+        return
+    if old is not None and not stat.S_ISREG(old):
+        kind = "directory" if stat.S_ISDIR(old) else "socket or block device"
+        raise SojournError(f"{os.fspath(path)} is a {kind}; give the path of a file")
+    folder, name = os.path.split(target)
+    draft = os.path.join(folder, _draft_name(name))
+    try:
+        with open(draft, mode.replace("w", "x"), **text) as file:
+            if old is not None:
+                os.chmod(draft, stat.S_IMODE(old) & 0o777)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if check is not None:
+            check(draft)
+        os.replace(draft, target)
+    except BaseException:
+        if os.path.exists(draft):
+            os.remove(draft)
+        raise
+    _sync_folder(folder)
+
+
+def _draft_name(name: str) -> str:
+    """A hidden name beside the target, as long as the file system allows at most."""
+    ending = f".{secrets.token_hex(4)}.tmp"
+    room = MAX_NAME - len(ending) - 1
+    return "." + os.fsdecode(os.fsencode(name)[:room]) + ending
+
+
+def _sync_folder(folder: str) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

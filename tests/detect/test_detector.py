@@ -1,0 +1,204 @@
+"""The detector: calibrated, consistent, saved to the same bits, and able to say why."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import sojourn as sj
+from sojourn import cli
+from sojourn.detect.calibration import Calibration
+
+P = sj.Params.random(2, 3, 4, rng=0)
+TRAIN, TEST = P.sample(60, 60, rng=1), P.sample(40, 60, rng=2)
+ODD = [[0] * 60, [0, 1, 2, 3] * 15]
+METHODS = ("residual", "loglik", "typicality")
+
+
+def hsmm():
+    return sj.HSMM(2, 3, max_iter=10, tol=1e-3, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return sj.AnomalyDetector(hsmm(), cv=3).fit(TRAIN)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_verdicts_p_values_and_scores_agree(method):
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), method=method, contamination=0.1).fit(TRAIN)
+    decision = found.decision_function(TEST)
+    assert np.array_equal(found.predict(TEST) == -1, decision < 0)
+    assert np.array_equal(found.predict(TEST) == -1, found.pvalues(TEST) <= 0.1)
+    np.testing.assert_array_equal(found.score_samples(TEST) - found.offset_, decision)
+    assert len(np.unique(decision)) == len(TEST)
+
+
+def test_margin_is_negative_exactly_where_the_p_value_is_at_most_the_rate():
+    rng = np.random.default_rng(0)
+    held = rng.integers(0, 9, 50) * 1.0
+    held[:3] = -np.inf
+    calibration = Calibration(held)
+    new = np.append(rng.integers(-1, 9, 200) * 1.0, -np.inf)  # with many ties
+    for rate in (0.02, 0.1, 0.37):
+        assert np.array_equal(calibration.margin(new, rate) < 0, calibration.pvalues(new) <= rate)
+
+
+def test_p_values_by_hand():
+    found = Calibration(np.array([1.0, 3.0, 2.0])).pvalues(np.array([1.0, 2.5, 0.0]))
+    np.testing.assert_array_equal(found, [2 / 4, 3 / 4, 1 / 4])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_false_alarms_come_at_the_nominal_rate(method):
+    n, m, draws, rate = 49, 50, 30, 0.1
+    alarms = []
+    for draw in range(draws):
+        found = sj.AnomalyDetector(
+            sj.SpectralHSMM(2, 1, windows=(0,), rank=2), method=method, contamination=rate
+        )
+        found.fit(P.sample(n, 40, rng=100 + draw))
+        alarms.append((found.predict(P.sample(m, 40, rng=900 + draw)) == -1).mean())
+    # beta-binomial: the spread of one draw's rate; three standard errors of the mean of all
+    spread = np.sqrt(rate * (1 - rate) * (1 / m + 1 / (n + 2)))
+    assert abs(np.mean(alarms) - rate) < 3 * spread / np.sqrt(draws)
+
+
+def test_what_is_odd_is_found_and_explained(detector):
+    assert (detector.predict(ODD) == -1).all()
+    first, second = detector.explain(ODD)
+    assert first.pvalue == 1 / 61
+    assert first.score == detector.score_samples(ODD)[0]
+    texts = [reason.text for reason in first.reasons]
+    assert any(t.startswith("2 never occurs; 99 % of normal sequences have it by") for t in texts)
+    weights = [reason.weight for reason in second.reasons]
+    assert weights == sorted(weights, reverse=True)
+    surprise = detector.model_.surprise(ODD)[0]
+    assert surprise[list(first.steps)].min() >= np.sort(surprise)[-len(first.steps)]
+    assert "p-value 0.016" in str(first)
+
+
+def test_a_long_stay_is_a_reason():
+    a, b = [0] * 5, [1] * 5
+    rng = np.random.default_rng(0)
+
+    def flight(long=False):
+        runs = [[i % 2] * int(rng.integers(3, 6)) for i in range(10)]
+        runs[4] = [0] * 12 if long else runs[4]
+        return [symbol for run in runs for symbol in run]
+
+    model = sj.HSMM(2, 14, verbose=False, max_iter=20)
+    found = sj.AnomalyDetector(model, cv=2).fit([flight() for _ in range(40)] + [a + b, b + a])
+    why = found.explain([flight(long=True)])[0]
+    stay = next(reason for reason in why.reasons if reason.kind == "stay")
+    assert "stays 12 steps in state 0 (mostly 0); 99 % of normal stays there end within 5" in (
+        stay.text
+    )
+    assert stay.stop - stay.start == 12
+
+
+def test_symbols_that_are_re_timed_but_equally_frequent_are_found(detector):
+    sorted_ones = [sorted(row) for row in TEST]
+    assert (detector.predict(sorted_ones) == -1).mean() > 0.9
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["hsmm", "spectral"])
+def test_a_saved_detector_gives_the_same_numbers(kind, method, tmp_path):
+    model = hsmm() if kind == "hsmm" else sj.SpectralHSMM(2, 2)
+    found = sj.AnomalyDetector(model, method=method, cv=2).fit(TRAIN)
+    found.save(tmp_path / "detector.sojourn")
+    again = sj.load(tmp_path / "detector.sojourn")
+    assert again.explain(TEST) == found.explain(TEST)
+    np.testing.assert_array_equal(again.predict(TEST), found.predict(TEST))
+    assert again.get_params()["method"] == method
+
+
+def test_a_fitted_model_is_only_calibrated(tmp_path):
+    model = hsmm().fit(TRAIN)
+    found = sj.AnomalyDetector(model, refit=False, cv=2).fit(P.sample(40, 60, rng=5))
+    assert found.model_ is model
+    found.save(tmp_path / "detector.sojourn")
+    again = sj.load(tmp_path / "detector.sojourn")
+    np.testing.assert_array_equal(again.pvalues(TEST), found.pvalues(TEST))
+    with pytest.raises(NotFittedError):
+        sj.AnomalyDetector(hsmm(), refit=False).fit(TRAIN)
+
+
+def test_too_few_sequences_say_the_least_p_value():
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), contamination=0.01)
+    with pytest.raises(sj.SojournError, match=r"1/61 = 0.016 and more.*at least 99 sequences"):
+        found.fit(TRAIN)
+
+
+def test_identical_sequences_are_told():
+    found = sj.AnomalyDetector(hsmm(), cv=2)
+    with pytest.warns(UserWarning, match="all 30 training sequences are identical"):
+        found.fit([[0, 0, 1, 1, 2, 0]] * 30)
+    assert found.predict([[0, 0, 1, 1, 2, 0], [2, 2, 2, 0, 0, 1]]).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"contamination": 0}, "contamination is 0"),
+        ({"contamination": "auto"}, "contamination is 'auto'"),
+        ({"method": "distance"}, "method is 'distance'"),
+        ({"cv": 1}, "cv is 1"),
+        ({"model": sj.HSMM}, "model is HSMM; give an HSMM"),
+        ({"model": 3}, "model is int"),
+    ],
+)
+def test_bad_arguments_are_refused(options, words):
+    with pytest.raises(sj.SojournError, match=words):
+        sj.AnomalyDetector(**{"model": sj.SpectralHSMM(2, 2), **options}).fit(TRAIN)
+
+
+def test_an_unfitted_detector_says_so():
+    with pytest.raises(NotFittedError):
+        sj.AnomalyDetector(hsmm()).pvalues(TEST)
+
+
+def test_it_clones_as_scikit_learn_asks(detector):
+    copy = clone(detector)
+    assert not hasattr(copy, "model_")
+    assert copy.model is not detector.model
+
+
+def test_a_symbol_that_no_model_can_produce_is_abnormal():
+    model = sj.HSMM(2, 3, pseudocount=0.0, max_iter=10, verbose=False)
+    train = sj.Sequences(TRAIN.codes, TRAIN.offsets, np.arange(5), TRAIN.ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = sj.AnomalyDetector(model, cv=2).fit(train)
+        assert found.predict([[4] * 60]).tolist() == [-1]
+
+
+def events(path, sequences):
+    rows = [f"{i},{t},{s}" for i, row in enumerate(sequences) for t, s in enumerate(row)]
+    path.write_text("\n".join(["id,time,symbol", *rows]), "utf-8")
+    return str(path)
+
+
+def test_the_command_detects(tmp_path, capsys):
+    train = events(tmp_path / "train.csv", TRAIN)
+    odd = events(tmp_path / "odd.csv", ODD)
+    normal = events(tmp_path / "normal.csv", P.sample(40, 60, rng=5))
+    sizes = ["--method", "spectral", "--states", "2", "--max-duration", "2", "-q"]
+    file, plain = str(tmp_path / "d.sojourn"), str(tmp_path / "m.sojourn")
+    assert cli.run(["fit", train, *sizes, "--detector", "--contamination", "0.1", "-o", file]) == 0
+    assert cli.run(["fit", train, *sizes, "-o", plain]) == 0
+    capsys.readouterr()
+    assert cli.run(["detect", file, odd, "-q"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head == "id,score,p_value,verdict,reason"
+    assert [row.split(",")[3] for row in rows] == ["abnormal", "abnormal"]
+    assert cli.run(["detect", plain, odd, "--normal", normal, "-q", "--format", "json"]) == 0
+    assert '"verdict": "abnormal"' in capsys.readouterr().out
+    assert cli.run(["detect", plain, odd, "-q"]) == 1
+    assert "give some with --normal" in capsys.readouterr().err
+    assert cli.run(["score", file, odd, "-q"]) == 0
+    assert cli.run(["info", file]) == 0
+    assert "training sequences,60" in capsys.readouterr().out

@@ -1,0 +1,260 @@
+"""A Dask cluster of process workers: the bits of one thread, whatever dies meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
+from sojourn.scale.dask_pass import MOST_TOGETHER, _grouped
+from sojourn.scale.passes import Parts
+from sojourn.spectral.moments import Tally
+
+distributed = pytest.importorskip("distributed")
+
+TABLES = ("start", "transition", "duration", "emission")
+TRUTH = Params.random(2, 3, 4, rng=0)
+DATA = TRUTH.sample(1600, 50, rng=1)
+
+# The event loops of a cluster close their sockets and processes when they are collected, and a
+# worker that was killed leaves its pipes open: nothing that sojourn could do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+def two_workers():
+    """A client of a cluster of its own, which ends with it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+        )
+        client = distributed.Client(cluster)
+        yield client
+        client.close()
+        cluster.close()
+
+
+client = pytest.fixture(scope="module")(two_workers)
+# Tests that end workers on purpose have theirs, so that no other test waits for new ones.
+expendable = pytest.fixture(two_workers)
+
+
+def files(folder, n):
+    """The data in `n` files."""
+    for i, rows in enumerate(np.array_split(np.arange(len(DATA)), n)):
+        part = DATA[rows[0] : rows[-1] + 1]
+        columns = {"id": np.repeat(part.ids, part.lengths), "symbol": part.codes}
+        pq.write_table(pa.table(columns), folder / f"{i}.parquet")
+    return scan(folder / "*.parquet", id="id", symbol="symbol", time=False)
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    return files(tmp_path_factory.mktemp("eight"), 8)
+
+
+def same(a, b):
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in TABLES)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_tables_are_the_same_for_any_number_of_partitions(client, tmp_path, n):
+    parts = files(tmp_path, n)
+    assert len(parts) == n
+    here = SpectralHSMM(2, 3).fit(DATA)
+    there = SpectralHSMM(2, 3).fit(parts, client=client)
+    for mine, its in zip(here.moments_.tables, there.moments_.tables, strict=True):
+        assert np.array_equal(mine.H, its.H)
+        assert np.array_equal(mine.H_o, its.H_o)
+    assert np.array_equal(here.operators_.B, there.operators_.B)
+    assert np.array_equal(here.score_samples(DATA), there.score_samples(parts, client=client))
+    fits = HSMM(2, 3, init=TRUTH, max_iter=3), HSMM(2, 3, init=TRUTH, max_iter=3)
+    assert same(fits[0].fit(DATA).params_, fits[1].fit(parts, client=client).params_)
+
+
+def test_a_start_from_moments_and_samples_on_the_cluster(client, eight):
+    here = HSMM(2, 2, max_iter=2, random_state=3).fit(DATA)
+    there = HSMM(2, 2, max_iter=2, random_state=3).fit(eight, client=client)
+    assert same(here.params_, there.params_)
+
+
+class Slow:
+    """A task that takes long enough to be killed in, and whose sum depends on order."""
+
+    def __call__(self, sequences, begin, n_jobs):
+        time.sleep(0.05)
+        return [float(np.sqrt(sequences.n_total + begin))]
+
+
+def joined(a, b):
+    return a + b
+
+
+class Crew:
+    """Workers without nannies, which may be killed at any moment and are replaced at once.
+
+    A nanny gives a worker up that is killed while it starts.
+    """
+
+    def __init__(self, address, n):
+        self.command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+        self.command += ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
+        self.workers = [self.started() for _ in range(n)]
+
+    def started(self):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # the tasks of this file
+        return subprocess.Popen(self.command, env=env, **quiet)
+
+    def kill(self, number):
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.workers[number] = self.started()
+
+    def close(self):
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
+
+
+@pytest.fixture
+def crewed():
+    """A client of a scheduler, and its crew."""
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    cluster = distributed.LocalCluster(n_workers=0, processes=True, **options)
+    crew = Crew(cluster.scheduler_address, 2)
+    try:
+        with cluster, distributed.Client(cluster) as client:
+            yield client, crew
+    finally:
+        crew.close()
+
+
+@dataclass(frozen=True)
+class SlowCounting:
+    """A run that counts windows, and takes long enough to be killed in."""
+
+    def __call__(self, partitions):
+        tally = Tally([(0, 1), (0, 2)], 4)
+        for part in partitions:
+            tally.add(part.sequences, 1)
+            time.sleep(0.05)
+        return tally
+
+
+def test_killed_workers_are_survived(crewed, eight):
+    client, crew = crewed
+    truth = Parts.of(eight).reduced(Slow(), joined)
+    counts = Parts.of(eight).tallied(SlowCounting(), joined).moments()
+    rng, in_time = np.random.default_rng(0), 0
+    for i in range(20):
+        client.wait_for_workers(2, timeout=60)
+        number, moment = int(rng.integers(2)), float(rng.uniform(0.0, 0.2))
+        killer = threading.Timer(moment, crew.kill, (number,))
+        killer.start()
+        parts = Parts.of(eight, client=client)
+        if i % 2:
+            assert parts.reduced(Slow(), joined) == truth
+        else:
+            found = parts.tallied(SlowCounting(), joined).moments()
+            for mine, its in zip(counts.tables, found.tables, strict=True):
+                assert np.array_equal(mine.H_o, its.H_o)
+                assert np.array_equal(mine.first, its.first)
+        in_time += not killer.is_alive()
+        killer.join()
+    assert in_time > 10  # the others came after their pass was done
+
+
+def test_an_estimator_survives_a_killed_worker(crewed, eight):
+    client, crew = crewed
+    client.wait_for_workers(2, timeout=60)
+    killer = threading.Timer(0.3, crew.kill, (0,))
+    killer.start()
+    there = HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(eight, client=client)
+    killer.join()
+    assert same(there.params_, HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(DATA).params_)
+
+
+class Poison:
+    """A task that ends the worker of the partition that begins at a symbol."""
+
+    def __init__(self, first_id):
+        self.first_id = first_id
+
+    def __call__(self, sequences, begin, n_jobs):
+        if self.first_id == sequences.ids[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [1]
+
+
+@pytest.mark.parametrize(
+    ("n_parts", "n_threads"), [(1, 8), (50, 1), (50, 2), (800, 100), (5000, 100)]
+)
+def test_a_pass_ends_soon_after_it_could_though_one_worker_is_slow(n_parts, n_threads):
+    groups = _grouped(tuple(range(n_parts)), n_threads)
+    assert sum(groups, ()) == tuple(range(n_parts))
+    assert max(map(len, groups)) <= MOST_TOGETHER
+    speed = [1.0] * n_threads
+    speed[0] = 0.5
+    ends = [0.0] * n_threads
+    for group in groups:  # to whoever is free first
+        first = ends.index(min(ends))
+        ends[first] += len(group) / speed[first]
+    assert max(ends) < 1.3 * max(n_parts / sum(speed), 1 / speed[0])
+
+
+def test_without_workers_there_are_tasks_for_those_to_come():
+    assert sum(_grouped(tuple(range(50)), 0), ()) == tuple(range(50))
+
+
+def test_tasks_of_several_partitions_give_the_same_tables(client, eight):
+    client.wait_for_workers(2, timeout=60)
+    found = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight, client=client)
+    assert list(map(len, _grouped(Parts.of(eight).parts, 2))) == [2, 1, 1, 1, 1, 1, 1]
+    alone = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight)
+    np.testing.assert_array_equal(found.moments_.tables[0].H_o, alone.moments_.tables[0].H_o)
+
+
+def test_a_partition_that_always_kills_its_worker_is_named(expendable, eight):
+    expendable.wait_for_workers(2, timeout=60)
+    with pytest.raises(SojournError, match=r"partition .*5\.parquet.* ended 4 workers in a row"):
+        Parts.of(eight, client=expendable).reduced(Poison(1000), joined)
+
+
+def test_an_error_of_a_worker_reaches_the_driver(client, tmp_path):
+    parts = files(tmp_path, 3)
+    assert len(parts) == 3
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises((SojournError, OSError), match=r"1\.parquet"):
+        SpectralHSMM(2, 3).fit(parts, client=client)
+
+
+def test_progress_counts_partitions_on_the_driver(client, eight):
+    from dataclasses import replace
+
+    seen = []
+    parts = replace(Parts.of(eight, client=client), watch=lambda done, n: seen.append((done, n)))
+    assert parts.reduced(Slow(), joined)
+    done = [n for n, _ in seen]
+    assert len(done) == len(_grouped(parts.parts, 2))
+    assert done == sorted(set(done))
+    assert seen[-1] == (8, 8)
+    assert {n for _, n in seen} == {8}

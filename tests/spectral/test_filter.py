@@ -1,0 +1,232 @@
+"""The normalised filter is a true distribution whatever the operators; the raw product is exact."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sojourn import Params, Sequences, count, exact_moments
+from sojourn.spectral.filter import make_filter, next_symbol, raw_log_prob, run_filter
+from sojourn.spectral.operators import Operators, decompose
+
+N_O = 3
+# Products of up to 20 matrices in another order of addition.
+ROUNDING = 1e-10
+
+
+def operators(start, B, stop, rest):
+    return Operators(start, B, stop, rest, np.ones(1), len(stop))
+
+
+def noisy(algorithm, seed, rank=4):
+    """Operators of a few sequences: signed, with products that are far from probabilities."""
+    kinds = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
+    sample = Params.random(2, 2, N_O, rng=seed).sample(40, 12, rng=seed)
+    table = count(sample, [(0, 1)], holdout=False, **kinds[algorithm]).tables[0]
+    return decompose(table, rank, 2).cut(rank)
+
+
+def adversarial(seed, scale=1.0, n_t=1, k=3, positive=False):
+    rng = np.random.default_rng(seed)
+    shapes = ((k,), (n_t, N_O, k, k), (k,), (n_t, k))
+    draws = [scale * rng.normal(size=shape) for shape in shapes]
+    return operators(*(np.abs(draw) if positive else draw for draw in draws))
+
+
+def zeros(k=2):
+    return operators(np.zeros(k), np.zeros((1, N_O, k, k)), np.zeros(k), np.zeros((1, k)))
+
+
+HARD = {
+    "random": adversarial(0),
+    "random again": adversarial(1),
+    "random steps": adversarial(2, n_t=4),
+    "tiny": adversarial(3, 1e-150),
+    "huge": adversarial(4, 1e150),
+    "overflowing": adversarial(5, 1e300),
+    "growing": adversarial(6, 1e3),
+    "positive and overflowing": adversarial(10, 1e120, positive=True),
+    "zeros": zeros(),
+    "adjacent": noisy("adjacent", 7),
+    "pooled": noisy("pooled", 8),
+    "per_step": noisy("per_step", 9),
+}
+ROWS = [
+    [0],
+    [2, 1],
+    [None],
+    [0, 1, 2, 2, 1, 0, 0],
+    [None, 1, None, None, 2, 0],
+    [1, 1, None],
+    [2, 0, 1] * 6,
+]
+
+
+def given(rows):
+    return Sequences.from_lists(rows, vocabulary=range(N_O))
+
+
+def run(model, sequences, **kwargs):
+    offsets = sequences.offsets
+    return run_filter(model, sequences.codes, offsets[:-1], offsets[1:], **kwargs)
+
+
+def all_strings(length):
+    return Sequences.from_array(
+        np.array(list(product(range(N_O), repeat=length))), vocabulary=range(N_O)
+    )
+
+
+def plain_filter(model, epsilon, row, fresh=True):
+    """The filter as its module's first lines say it, without a kernel's tricks."""
+    n_t = len(model.B)
+    scale = model.start @ model.stop
+    first = model.start / scale if scale > 0 else model.rest[0]
+    v = first if fresh else model.rest[-1]
+    surprise = []
+    for t, symbol in enumerate(row):
+        step = min(t, n_t - 1) if fresh else n_t - 1
+        B, rest = model.B[step], model.rest[min(step + 1, n_t - 1)]
+        q = np.array([v @ B_o @ model.stop for B_o in B])
+        p = np.maximum(q, epsilon) / np.maximum(q, epsilon).sum()
+        move, mass = (B.sum(axis=0), q.sum()) if symbol is None else (B[symbol], q[symbol])
+        surprise.append(0.0 if symbol is None else -math.log(p[symbol]))
+        v = v @ move / mass if mass >= epsilon else rest
+    q = np.array([v @ B_o @ model.stop for B_o in model.B[min(len(row), n_t - 1) if fresh else -1]])
+    return surprise, np.maximum(q, epsilon) / np.maximum(q, epsilon).sum()
+
+
+PLAIN = ["random", "random again", "random steps", "adjacent", "pooled", "per_step"]
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-6])
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_filter_equals_a_plain_one(name, epsilon):
+    model, sequences = make_filter(HARD[name], epsilon), given(ROWS)
+    surprise, states = run(model, sequences)
+    ahead = next_symbol(model, states, sequences.lengths)
+    for i, row in enumerate(ROWS):
+        expected, following = plain_filter(HARD[name], epsilon, row)
+        actual = surprise[sequences.offsets[i] : sequences.offsets[i + 1]]
+        np.testing.assert_allclose(actual, expected, rtol=ROUNDING, atol=ROUNDING)
+        np.testing.assert_allclose(ahead[i], following, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_piece_from_mid_sequence_starts_at_the_average(name):
+    model, sequences = make_filter(HARD[name], 1e-4), given(ROWS)
+    surprise, _ = run(model, sequences, fresh=np.zeros(len(ROWS), bool))
+    for i, row in enumerate(ROWS):
+        expected, _ = plain_filter(HARD[name], 1e-4, row, fresh=False)
+        actual = surprise[sequences.offsets[i] : sequences.offsets[i + 1]]
+        np.testing.assert_allclose(actual, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1])
+@pytest.mark.parametrize("name", HARD)
+def test_the_filter_is_a_distribution_over_strings(name, epsilon):
+    model = make_filter(HARD[name], epsilon)
+    for length in (1, 2, 5):
+        strings = all_strings(length)
+        surprise, states = run(model, strings)
+        assert np.isfinite(surprise).all()
+        assert surprise.min() >= 0
+        p = np.exp(-surprise.reshape(-1, length).sum(axis=1))
+        # 3^5 terms of rounding 1e-16 each.
+        assert abs(p.sum() - 1) < 1e-12
+        ahead = next_symbol(model, states, strings.lengths)
+        assert (ahead > 0).all()
+        np.testing.assert_allclose(ahead.sum(axis=1), 1, rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@pytest.mark.parametrize("name", HARD)
+def test_the_filter_stays_finite_on_long_sequences_with_gaps(name):
+    rng = np.random.default_rng(0)
+    model = make_filter(HARD[name], 1e-4)
+    row = [None if rng.random() < 0.3 else int(rng.integers(N_O)) for _ in range(3000)]
+    sequences = given([row, [None] * 3000 + [0], [0] * 3000])
+    surprise, states = run(model, sequences)
+    assert np.isfinite(surprise).all()
+    assert np.isfinite(next_symbol(model, states, sequences.lengths, 50)).all()
+    missing = np.array([symbol is None for symbol in row])
+    assert (surprise[: len(row)][missing] == 0).all()
+    assert not np.signbit(surprise).any()
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("horizon", [2, 3, 10])
+def test_to_look_ahead_is_to_miss_the_symbols_between(name, horizon):
+    model = make_filter(HARD[name], 1e-4)
+    now, then = given(ROWS), given([[*row, *[None] * (horizon - 1)] for row in ROWS])
+    ahead = next_symbol(model, run(model, now)[1], now.lengths, horizon)
+    assert np.array_equal(ahead, next_symbol(model, run(model, then)[1], then.lengths))
+
+
+def test_the_far_future_forgets_the_past():
+    """Operators of samples do not keep probabilities summing to one; a long gap must not tell."""
+    model = make_filter(noisy("pooled", 8), 1e-4)
+    total = noisy("pooled", 8).B[0].sum(axis=0)
+    radius = np.abs(np.linalg.eigvals(total)).max()
+    assert abs(radius - 1) > 1e-4
+    gap = [None] * 200_000  # radius to this power is below e^-20 or above e^20
+    sequences = given([[0, *gap], [1, 2, *gap], gap])
+    ahead = next_symbol(model, run(model, sequences)[1], sequences.lengths)
+    np.testing.assert_allclose(ahead[0], ahead[1], rtol=1e-9)
+    np.testing.assert_allclose(ahead[0], ahead[2], rtol=1e-9)
+    assert ahead.min() > 0.05  # no symbol of this model is rare
+
+
+@pytest.mark.parametrize("name", ["random steps", "per_step"])
+def test_threads_and_chunks_do_not_tell(name):
+    rng = np.random.default_rng(1)
+    codes = rng.integers(-1, N_O, 120_000).astype(np.int32)
+    offsets = np.append(0, np.sort(rng.choice(np.arange(1, 120_000), 3000, replace=False)))
+    offsets = np.append(offsets, 120_000)
+    model = make_filter(HARD[name], 1e-4)
+    one, two = (run_filter(model, codes, offsets[:-1], offsets[1:], n_jobs=n) for n in (1, 2))
+    assert np.array_equal(one[0], two[0])
+    assert np.array_equal(one[1], two[1])
+    raw = [raw_log_prob(model, codes, offsets, n) for n in (1, 2)]
+    assert np.array_equal(*raw)
+
+
+# ---- the raw product ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["random", "random steps", "growing", "adjacent", "pooled"])
+def test_the_raw_product_is_the_product(name):
+    model, sequences = HARD[name], given(ROWS)
+    scale = model.start @ model.stop
+    start = model.start / scale if scale > 0 else model.rest[0]
+    actual = raw_log_prob(make_filter(model, 1e-4), sequences.codes, sequences.offsets)
+    expected = []
+    for row in ROWS:
+        v = start
+        for t, symbol in enumerate(row):
+            B = model.B[min(t, len(model.B) - 1)]
+            v = v @ (B.sum(axis=0) if symbol is None else B[symbol])
+        expected.append(np.log(v @ model.stop) if v @ model.stop > 0 else -np.inf)
+    np.testing.assert_allclose(actual, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_the_raw_product_of_random_operators_is_often_negative():
+    strings = all_strings(6)
+    log_p = raw_log_prob(make_filter(HARD["random"], 1e-4), strings.codes, strings.offsets)
+    assert 0.2 < np.isneginf(log_p).mean() < 0.8
+    assert not np.isnan(log_p).any()
+
+
+def test_the_raw_product_does_not_underflow():
+    params = Params.random(2, 2, N_O, rng=0)
+    table = exact_moments(params, [(0, 1)]).tables[0]
+    model = make_filter(decompose(table, 4, 2).cut(4), 1e-4)
+    long = params.sample(3, 20_000, rng=2)
+    log_p = raw_log_prob(model, long.codes, long.offsets)
+    # Far below the smallest double, which is e^-745. Errors of operators add up over the steps.
+    assert log_p.max() < -10_000
+    np.testing.assert_allclose(log_p, params.log_prob(long), rtol=1e-10)

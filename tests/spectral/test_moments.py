@@ -1,0 +1,518 @@
+"""Counts equal a plain counter's, add up, and tend to the exact moments of the model."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sojourn import Params, Sequences, SojournError, count, exact_moments
+from sojourn.spectral import count_dense as counting
+from sojourn.spectral import holdout
+from sojourn.spectral import moment_tables as tables
+from sojourn.spectral.count_dense import TILE
+from sojourn.spectral.moment_tables import Adjacent, Shape
+from sojourn.spectral.moments import Tally
+
+N_O = 3
+WINDOWS = [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 1, 4), (0, 5)]
+KINDS = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
+
+
+# ---- plain counters -----------------------------------------------------------------------------
+
+
+def code_of(symbols):
+    """Number of a window, the earliest symbol being the most significant digit; None if missing."""
+    number = 0
+    for symbol in symbols:
+        if symbol is None:
+            return None
+        number = number * N_O + symbol
+    return number
+
+
+def right_window(row, s, window):
+    places = [s + o for o in window]
+    inside = places[0] >= 0 and places[-1] < len(row)
+    return code_of([row[p] for p in places]) if inside else None
+
+
+def left_window(row, s, window):
+    """The mirrored window that ends at s."""
+    places = [s - o for o in reversed(window)]
+    inside = places[0] >= 0 and places[-1] < len(row)
+    return code_of([row[p] for p in places]) if inside else None
+
+
+def plain_adjacent(rows, window, weights):
+    n = N_O ** len(window)
+    H, H_o, first = (np.zeros(s, weights.dtype) for s in ((n, n), (n, N_O, n), n))
+    for row, weight in zip(rows, weights, strict=True):
+        if (start := right_window(row, 0, window)) is not None:
+            first[start] += weight
+        for t, o in enumerate(row):
+            L, R = left_window(row, t - 1, window), right_window(row, t, window)
+            R1 = right_window(row, t + 1, window)
+            if None not in (L, o, R, R1):
+                H[L, R] += weight
+                H_o[L, o, R1] += weight
+    return {"H": H, "H_o": H_o, "first": first}
+
+
+def plain_gapped(rows, window, weights, n_t=None):
+    n, steps = N_O ** len(window), n_t or 1
+    shapes = ((steps, n, N_O, n), (steps, n, n), (steps, n, n), (steps, N_O, N_O), (N_O, N_O, n))
+    M_LoR, M_LR, M_LR1, M_oo, root = (np.zeros(s, weights.dtype) for s in shapes)
+    for row, weight in zip(rows, weights, strict=True):
+        if len(row) > 2:
+            R = right_window(row, 2, window)
+            if None not in (row[0], row[1], R):
+                root[row[0], row[1], R] += weight
+        for t, o in enumerate(row):
+            step = t if n_t else 0
+            if t + 1 < len(row) and None not in (o, row[t + 1]):
+                M_oo[step, o, row[t + 1]] += weight
+            L, R = left_window(row, t - 1, window), right_window(row, t + 1, window)
+            if None not in (L, o, R):
+                M_LoR[step, L, o, R] += weight
+            # D̃ for step t: the left window ends at t-2, the right ones start at t and t+1
+            L, R = left_window(row, t - 2, window), right_window(row, t, window)
+            R1 = right_window(row, t + 1, window)
+            if None not in (L, R, R1):
+                M_LR[step, L, R] += weight
+                M_LR1[step, L, R1] += weight
+    return {"M_LoR": M_LoR, "M_LR": M_LR, "M_LR1": M_LR1, "M_oo": M_oo, "root": root}
+
+
+def plain(kind, rows, window, weights=None):
+    weights = np.ones(len(rows), int) if weights is None else weights
+    if kind == "adjacent":
+        return plain_adjacent(rows, window, weights)
+    n_t = max(map(len, rows)) if kind == "per_step" else None
+    return plain_gapped(rows, window, weights, n_t)
+
+
+def assert_same(table, expected):
+    for name, value in expected.items():
+        counted = getattr(table, name)
+        assert counted.dtype.kind == "i", name
+        assert np.array_equal(counted, value), name
+
+
+def ragged_rows(rng, n, longest, missing):
+    rows = [rng.integers(0, N_O, rng.integers(1, longest + 1)).tolist() for _ in range(n)]
+    return [[None if rng.random() < missing else symbol for symbol in row] for row in rows]
+
+
+def sequences(rows, ids=None):
+    return Sequences.from_lists(rows, ids=ids, vocabulary=np.arange(N_O))
+
+
+def table_arrays(table):
+    names = plain("adjacent" if isinstance(table, Adjacent) else "pooled", [[0]], (0,))
+    return {name: getattr(table, name) for name in names}
+
+
+def assert_equal_moments(a, b):
+    assert (a.n_sequences, a.n_total, a.longest) == (b.n_sequences, b.n_total, b.longest)
+    assert len(a.heldout) == len(b.heldout)
+    for name in ("codes", "begins", "ends", "fresh", "keys"):
+        assert np.array_equal(getattr(a.heldout, name), getattr(b.heldout, name)), name
+    for one, two in zip(a.tables, b.tables, strict=True):
+        assert_same(one, table_arrays(two))
+
+
+# ---- counts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.07])
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_equal_a_plain_counter(kind, window, missing):
+    rows = ragged_rows(np.random.default_rng(len(window)), 30, 30, missing)
+    rows += [[1], [None], [0, 2], [None, 1, 1, None]]
+    table = count(sequences(rows), [window], holdout=False, **KINDS[kind]).tables[0]
+    assert table.offsets == window
+    assert_same(table, plain(kind, rows, window))
+
+
+@pytest.mark.parametrize("window", [(0, 1), (0, 2)])
+@pytest.mark.parametrize("kind", ["adjacent", "pooled"])
+def test_tiles_of_a_long_sequence_join_without_a_seam(kind, window):
+    rows = ragged_rows(np.random.default_rng(5), 1, 1, 0.0)
+    for length in (TILE + 2 * window[-1] + 2, TILE + 2 * window[-1] + 3, 2 * TILE + 17):
+        row = np.random.default_rng(length).integers(0, N_O, length).tolist()
+        row[TILE // 2] = None
+        rows.append(row)
+    table = count(sequences(rows), [window], holdout=False, **KINDS[kind]).tables[0]
+    assert_same(table, plain(kind, rows, window))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_divided_is_counted_over_the_same_steps(kind):
+    rows = ragged_rows(np.random.default_rng(1), 200, 25, 0.1)
+    table = count(sequences(rows), [(0, 2)], holdout=False, **KINDS[kind]).tables[0]
+    if kind == "adjacent":
+        assert table.H.sum() > 500
+        assert np.array_equal(table.H.sum(axis=1), table.H_o.sum(axis=(1, 2)))
+    else:
+        assert table.M_LR.sum() > 500
+        assert np.array_equal(table.M_LR.sum(axis=2), table.M_LR1.sum(axis=2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_windows_are_counted_as_each_alone(kind):
+    seqs = sequences(ragged_rows(np.random.default_rng(2), 60, 25, 0.05))
+    together = count(seqs, WINDOWS[:4], **KINDS[kind])
+    for i, window in enumerate(WINDOWS[:4]):
+        alone = count(seqs, [window], **KINDS[kind])
+        assert_same(together.tables[i], table_arrays(alone.tables[0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_counts_the_same(kind):
+    seqs = sequences(ragged_rows(np.random.default_rng(3), 3000, 12, 0.02))
+    one, two, three = (count(seqs, [(0,), (0, 2)], n_jobs=n, **KINDS[kind]) for n in (1, 2, 3))
+    assert_equal_moments(one, two)
+    assert_equal_moments(one, three)
+
+
+def test_the_default_order_of_symbols_is_that_of_the_vocabulary():
+    table = count(Sequences.from_lists([["b", "a", "b", "b"]]), [(0,)], holdout=False).tables[0]
+    assert table.H.tolist() == [[0, 1], [1, 0]]
+    assert table.first.tolist() == [0, 1]
+
+
+def test_a_vocabulary_of_one_symbol():
+    table = count(Sequences.from_lists([[7] * 9]), [(0, 1)], holdout=False).tables[0]
+    assert table.H.tolist() == [[5]]
+
+
+# ---- held out, and added up ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_held_out_and_what_is_counted_make_up_the_whole(kind):
+    rows = ragged_rows(np.random.default_rng(4), 200, 20, 0.05)
+    moments = count(sequences(rows), [(0, 1)], **KINDS[kind])
+    assert 10 < len(moments.heldout) < 100
+    held = {tuple(part) for part in np.split(moments.heldout.codes, moments.heldout.begins[1:])}
+    assert held <= {tuple(-1 if symbol is None else symbol for symbol in row) for row in rows}
+    assert_same(moments.whole(0), plain(kind, rows, (0, 1)))
+
+
+@pytest.mark.parametrize("kind", ["adjacent", "pooled"])
+def test_blocks_held_out_of_one_long_sequence_are_counted_apart(kind):
+    row = np.random.default_rng(6).integers(0, N_O, 12_345).tolist()
+    seqs = sequences([row])
+    moments = count(seqs, [(0, 2)], **KINDS[kind])
+    training, held = holdout.split(seqs)
+    assert len(held) > 2
+    assert len(moments.heldout) == len(held)
+    # A plain count of all stretches, each by itself: only the one at the start has a first window.
+    for parts, table in ((training, moments.tables[0]), (held, None)):
+        cut = [row[b:e] for b, e in zip(parts.begins, parts.ends, strict=True)]
+        expected = plain(kind, cut, (0, 2))
+        at_start = plain(kind, [c for c, f in zip(cut, parts.fresh, strict=True) if f], (0, 2))
+        start = "first" if kind == "adjacent" else "root"
+        expected[start] = at_start[start]
+        if table is None:
+            whole, part = table_arrays(moments.whole(0)), table_arrays(moments.tables[0])
+            for name, value in expected.items():
+                assert np.array_equal(whole[name] - part[name], value), name
+        else:
+            assert_same(table, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments_add_to_those_of_all(kind):
+    seqs = sequences(ragged_rows(np.random.default_rng(7), 90, 20, 0.05))
+    windows = [(0,), (0, 3)]
+    at_once = count(seqs, windows, holdout=False, **KINDS[kind])
+    in_parts = [
+        count(part, windows, holdout=False, **KINDS[kind])
+        for part in (seqs[:1], seqs[1:40], seqs[40:])
+    ]
+    assert_equal_moments(at_once, in_parts[0] + in_parts[1] + in_parts[2])
+    assert_equal_moments(at_once, in_parts[0] + (in_parts[1] + in_parts[2]))
+
+
+def long_and_short(rng):
+    lengths = np.concatenate([rng.integers(1, 40, 60), rng.integers(900, 4000, 4)])
+    rows = [rng.integers(0, N_O, n).tolist() for n in rng.permutation(lengths)]
+    for row in rows:
+        row[rng.integers(len(row))] = None
+    return rows
+
+
+@pytest.mark.parametrize("bound", [150, 1500, 1 << 17])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_partition_in_any_order_gives_the_same_moments(kind, bound, monkeypatch):
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", bound)  # small ones turn pieces away
+    rng = np.random.default_rng(bound)
+    rows = long_and_short(rng)[: 30 if kind == "per_step" else None]
+    if kind == "per_step":
+        rows = [row[:50] for row in rows]
+    names = [f"machine {i * 7}" for i in range(len(rows))]
+    seqs = sequences(rows, ids=names)
+    at_once = count(seqs, [(0,), (0, 2)], **KINDS[kind])
+    assert at_once.heldout.n_total <= bound
+    for _ in range(6):
+        cuts = np.sort(rng.integers(1, len(rows), rng.integers(1, 12)))
+        parts = [part for part in np.split(rng.permutation(len(rows)), cuts) if len(part)]
+        moments = [count(seqs[part], [(0,), (0, 2)], **KINDS[kind]) for part in parts]
+        in_parts = moments[0]
+        for more in moments[1:]:
+            in_parts = in_parts + more
+        assert_equal_moments(at_once, in_parts)
+
+
+def test_numbered_sequences_in_parts_hold_out_the_same():
+    rows = ragged_rows(np.random.default_rng(8), 120, 20, 0.0)
+    at_once = count(sequences(rows), [(0, 1)])
+    in_parts = count(sequences(rows[:33]), [(0, 1)])
+    in_parts = in_parts + count(sequences(rows[33:]), [(0, 1)], shift=33)
+    assert len(at_once.heldout) > 10
+    assert_equal_moments(at_once, in_parts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_of_single_symbols_adds(kind):
+    rows = [[0], [2], [0, 1, 2, 1, 0, 2]]
+    a, b = (count(sequences(r), [(0,)], holdout=False, **KINDS[kind]) for r in (rows[:2], rows[2:]))
+    for both in (a + b, b + a):
+        assert_same(both.tables[0], plain(kind, rows, (0,)))
+
+
+def test_sequences_too_short_for_the_window_give_what_they_can():
+    rows = [[0, 1, 2], [1], [2, 2]]
+    table = count(sequences(rows), [(0, 1)], holdout=False).tables[0]
+    assert table.H.sum() == 0
+    assert table.first.nonzero()[0].tolist() == [1, 8]
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (([(0,)], {}), ([(0, 1)], {})),
+        (([(0,)], {}), ([(0,), (0, 1)], {})),
+        (([(0,)], {}), ([(0,)], {"gapped": True})),
+        (([(0,)], {"gapped": True}), ([(0,)], {"per_step": True})),
+    ],
+)
+def test_moments_of_other_windows_or_kinds_do_not_add(first, then):
+    seqs = sequences([[0, 1, 2] * 4])
+    a, b = (count(seqs, windows, **kind) for windows, kind in (first, then))
+    with pytest.raises(SojournError, match=r"moments over windows \[\(0,\)\] and .* do not add"):
+        a + b
+
+
+def test_moments_of_other_vocabularies_do_not_add():
+    a, b = (count(Sequences.from_lists([[0, 1, n] * 4]), [(0,)]) for n in (1, 2))
+    with pytest.raises(
+        SojournError, match="do not add, or are of other algorithms or vocabularies"
+    ):
+        a + b
+
+
+@pytest.mark.parametrize(
+    ("n_symbols", "window", "kind", "message"),
+    [
+        (
+            100,
+            (0, 1),
+            "pooled",
+            r"windows of 2 symbols out of 100 need a table of 1e\+10 entries \(74.5 GiB\), and at "
+            r"most 1.34e\+08 are held: at most 1, such as windows=\(0,\), fit; algo.*$",
+        ),
+        (
+            600,
+            (0,),
+            "pooled",
+            r"windows of 1 symbols out of 600 need a table of 2.16e\+08 entries \(1.61 GiB\), .*: "
+            r"windows of one symbol fit where there are at most 512; merge rare ones; .*$",
+        ),
+        (
+            100,
+            (0,),
+            "per_step",
+            r"need a table of 2e\+08 entries .* at most 87; merge rare ones, or keep no step "
+            r"apart: algorithm='pooled'; .*$",
+        ),
+    ],
+)
+def test_tables_too_large_to_hold_say_how_large_and_what_would_fit(
+    n_symbols, window, kind, message
+):
+    seqs = Sequences.from_lists([[0] * 200], vocabulary=np.arange(n_symbols))
+    with pytest.raises(SojournError, match=message):
+        count(seqs, [window], **KINDS[kind])
+
+
+def test_a_window_that_is_none():
+    with pytest.raises(
+        SojournError, match=r"offsets of a window start at 0 and grow; got \(1, 2\)"
+    ):
+        count(sequences([[0, 1, 2]]), [(1, 2)])
+
+
+# ---- a tally ------------------------------------------------------------------------------------
+
+SHAPES = [(0,), (0, 1), (0, 2)]
+PARTS = [list(range(90)), list(range(90, 100)), list(range(100, 300))]
+ROWS = ragged_rows(np.random.default_rng(8), 300, 12, 0.03)
+
+
+def part(rows):
+    return sequences([ROWS[i] for i in rows], ids=[f"s{i}" for i in rows])
+
+
+def tally(kind, order):
+    counts = Tally(SHAPES, N_O, **KINDS[kind])
+    for i in order:
+        counts.add(part(PARTS[i]), n_jobs=1)
+    return counts
+
+
+@pytest.fixture(params=["roomy", "tight"])
+def room(request, monkeypatch):
+    """Held-out pieces that all fit, or of which some have to be counted after all."""
+    if request.param == "tight":
+        monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("room")
+def test_parts_in_any_order_and_any_grouping_count_as_the_whole_at_once(kind):
+    whole = count(part(range(300)), SHAPES, **KINDS[kind])
+    assert len(whole.heldout) > 5
+    assert_equal_moments(tally(kind, [0, 1, 2]).moments(), whole)
+    assert_equal_moments(tally(kind, [2, 0, 1]).moments(), whole)
+    assert_equal_moments((tally(kind, [1]) + tally(kind, [2, 0])).moments(), whole)
+
+
+REPEATING = np.array([[0, 1, 2, 1, 0, 0]])
+
+
+def repeated(n, ids):
+    """Rows in which the same few windows come again and again, far beyond a byte of each."""
+    return sequences(np.tile(REPEATING, (len(ids), n)).tolist(), ids=list(ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at_once", [100, counting.AT_ONCE])
+@pytest.mark.parametrize("listed", [3, counting.LISTED])
+def test_counts_beyond_a_byte(kind, at_once, listed, monkeypatch):
+    monkeypatch.setattr(counting, "AT_ONCE", at_once)
+    monkeypatch.setattr(counting, "LISTED", listed)
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 0)  # all is counted
+    n, n_steps = 400, (6 if kind == "per_step" else 600)
+    parts = [repeated(n_steps // 6, range(i, i + n)) for i in range(0, 4 * n, n)]
+    a, b = (Tally(SHAPES, N_O, **KINDS[kind]) for _ in range(2))
+    for i, data in enumerate(parts):
+        (a, b)[i % 2].add(data, n_jobs=1 + i // 2)
+    both = (a + b).moments()
+    row = REPEATING[0].tolist() * (n_steps // 6)
+    for table, window in zip(both.tables, SHAPES, strict=True):
+        expected = plain(kind, [row], window, np.array([4 * n]))
+        assert max(value.max() for value in expected.values()) > 256
+        assert_same(table, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", SHAPES)
+def test_all_cells_may_run_over_at_once(kind, window):
+    shape = Shape(window, N_O, kind != "adjacent", 12 if kind == "per_step" else 0)
+    pieces, _ = holdout.split(part(range(300)), 0.0)
+    full, empty = counting.buffer(shape), counting.buffer(shape)
+    for counts in full.counts:
+        counts.low[:] = 255
+    full.count(pieces)
+    empty.count(pieces)
+    for mine, its in zip(full.counts, empty.counts, strict=True):
+        assert np.array_equal(mine.wide(), its.wide() + 255)
+
+
+@pytest.mark.usefixtures("room")
+def test_tallies_of_windows_that_occur(monkeypatch):
+    expected = [table.H_o.sum() for table in tally("adjacent", [0, 1, 2]).moments().tables]
+    monkeypatch.setattr(tables, "MAX_DENSE", 1)
+    whole = count(part(range(300)), SHAPES)
+    assert [table.counts.sum() for table in whole.tables] == expected
+    for made in (tally("adjacent", [2, 0, 1]), tally("adjacent", [1]) + tally("adjacent", [2, 0])):
+        for mine, its in zip(whole.tables, made.moments().tables, strict=True):
+            for name in ("left", "right", "L", "R", "R1", "counts", "first"):
+                assert np.array_equal(getattr(mine, name), getattr(its, name)), name
+
+
+def test_two_tallies_are_not_changed_by_their_sum(monkeypatch):
+    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)  # so that the sum counts pieces of both
+    a, b = tally("adjacent", [0]), tally("adjacent", [1, 2])
+    before = a.moments(), b.moments()
+    both = (a + b).moments()
+    assert_equal_moments(a.moments(), before[0])
+    assert_equal_moments(b.moments(), before[1])
+    assert_equal_moments((a + b).moments(), both)
+
+
+# ---- exact moments ------------------------------------------------------------------------------
+
+TINY = Params.random(2, 3, N_O, rng=0)
+SMALL = Params.random(3, 2, N_O, rng=1)
+
+
+@pytest.mark.parametrize("window", [(0,), (0, 1), (0, 2)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_moments_equal_the_sum_over_all_strings(kind, window):
+    length = 2 * window[-1] + 4  # the least at which the gapped windows fit
+    strings = [list(string) for string in product(range(N_O), repeat=length)]
+    expected = plain(kind, strings, window, np.exp(TINY.log_prob(strings)))
+    exact = exact_moments(TINY, [window], length=length, **KINDS[kind])
+    for name, value in expected.items():
+        assert value.sum() > 0.99, name
+        # Sums of up to 3^8 products with a rounding of 1e-16 each.
+        actual = getattr(exact.tables[0], name)
+        np.testing.assert_allclose(actual, value, rtol=0, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_of_a_large_sample_tend_to_the_exact_moments(kind):
+    n_batches, n, length, window = 60, 300, 12, (0, 2)
+    exact = table_arrays(exact_moments(SMALL, [window], length=length, **KINDS[kind]).tables[0])
+    samples = SMALL.sample(n_batches * n, length, rng=2)
+    batches = [samples[i * n : (i + 1) * n] for i in range(n_batches)]
+    tables = [count(b, [window], holdout=False, **KINDS[kind]).tables[0] for b in batches]
+    for name, value in exact.items():
+        means = np.array([getattr(table, name) for table in tables]) / n
+        # Counts within a sequence depend on each other, but batches do not: so they tell the noise.
+        error, noise = means.mean(axis=0) - value, means.std(axis=0, ddof=1) / np.sqrt(n_batches)
+        # Below ten counts in all an entry is far from normal.
+        often = value * n_batches * n > 10
+        assert often.sum() > 0.4 * (value > 0).sum(), name
+        t = error[often] / noise[often]
+        # Student's t with 59 degrees of freedom: its square has mean 1.04, and 1,000 of them stay
+        # below 5.5 but once in a thousand runs. A t too many or too few moves the mean to above 3.
+        assert 0.6 < np.mean(t**2) < 1.6, name
+        assert np.abs(t).max() < 5.5, name
+
+
+def test_exact_moments_hold_nothing_out():
+    moments = exact_moments(TINY, [(0,), (0, 1)], length=20)
+    assert len(moments.heldout) == 0
+    assert (moments.n_sequences, moments.n_total, moments.longest) == (1, 20, 20)
+    assert moments.whole(1) is moments.tables[1]
+
+
+def test_exact_moments_of_a_length_too_short_for_the_window():
+    with pytest.raises(SojournError, match=r"windows \(0, 4\) need .* at least 11 symbols, not 10"):
+        exact_moments(TINY, [(0, 4)], length=10)
+    with pytest.raises(SojournError, match=r"windows \(0, 4\) need .* at least 12 symbols, not 11"):
+        exact_moments(TINY, [(0, 4)], length=11, gapped=True)
+
+
+def test_exact_moments_too_large_to_hold():
+    with pytest.raises(SojournError, match=r"need a table of 1e.10 entries .*: at most 1, such as"):
+        exact_moments(Params.random(2, 2, 100, rng=0), [(0, 1)])
