@@ -30,6 +30,11 @@ class SequenceModel(BaseEstimator, ABC):
     n_jobs: int | None
     vocabulary_: NDArray[Any]
 
+    @property
+    def has_states(self) -> bool:
+        """Whether the model has states, with paths, stays and transitions; see `StateModel`."""
+        return False
+
     def score_samples(
         self, X: Any, *, lengths: Any = None, client: Any = None
     ) -> NDArray[np.float64]:

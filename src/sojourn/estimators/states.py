@@ -33,6 +33,11 @@ class StateModel(SequenceModel):
     durations: str | Sequence[str]
 
     @property
+    def has_states(self) -> bool:
+        """True: what it learns are the tables of its states."""
+        return True
+
+    @property
     def startprob_(self) -> Floats:
         """Probabilities of the first state."""
         return self._fitted().start

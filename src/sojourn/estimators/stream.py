@@ -247,7 +247,7 @@ def online(model: SequenceModel | Any) -> OnlineScorer:
 
     check_is_fitted(model)
     naming = (model.vocabulary_, model.unknown)
-    if hasattr(model, "params_"):
+    if model.has_states:
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
     operators = make_filter(model.operators_, model.epsilon_)
     if isinstance(operators, SharedFilter):
