@@ -131,7 +131,9 @@ def _decompose(table: Sparse, max_rank: int, n_states: int, seed: int) -> Shared
     n_L, n_R = int(pool_L.max(initial=0)) + 1, int(pool_R.max(initial=0)) + 1
     L, R, R1, p = pool_L[table.L], pool_R[table.R], pool_R[table.R1], table.counts / n
     H = sp.csr_array((p, (L, R)), (n_L, n_R))
-    V, G, s = _inverse(H, min(max_rank, n_L, n_R), seed)  # H⁺ = V G      (n_R, k), (k, n_L)
+    small = max(H.shape) <= DENSE_ROWS or H.nnz > DENSE_SHARE * H.shape[0] * H.shape[1]
+    rank = min(max_rank, n_L, n_R)
+    V, G, s = inverse(H.toarray() if small else H, rank, seed)  # H⁺ = V G   (n_R, k), (k, n_L)
     k = max(1, int((s[: V.shape[1]] > ROUNDING * s[0]).sum()))
     W, G = np.ascontiguousarray(V[:, :k]), np.ascontiguousarray(G[:k].T)
     average, before = H.sum(axis=0), H.sum(axis=1)
@@ -213,18 +215,6 @@ def pools(nearest: NDArray[np.int64], weights: Array, most: int) -> NDArray[np.i
     number[ranked] = np.arange(len(symbols))
     pool[rest] = len(single) + np.minimum(number, most - len(single) - 1)[member]
     return pool
-
-
-def _inverse(H: sp.csr_array, rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """As `operators.inverse`, of a sparse matrix."""
-    if max(H.shape) <= DENSE_ROWS or H.nnz > DENSE_SHARE * H.shape[0] * H.shape[1]:
-        return inverse(H.toarray(), rank, seed)
-    before, average = (np.asarray(H.sum(axis=axis), np.float64) for axis in (1, 0))
-    a, b = inverse_root(before), inverse_root(average)
-    scaled = sp.csr_array(sp.diags_array(a) @ H @ sp.diags_array(b))
-    U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
-    over = np.divide(1.0, s, out=np.zeros_like(s), where=s > ROUNDING * s[0])
-    return b[:, None] * Vt.T, (U * over).T * a, s
 
 
 def _by_symbol(

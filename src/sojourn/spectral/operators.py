@@ -8,10 +8,12 @@ root and tail of Appendix B are folded into a few more coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svd as dense_svd
+from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
@@ -254,31 +256,34 @@ def _nearest(steps: NDArray[np.int64], n_t: int) -> list[int]:
     return [int(steps[np.argmin(np.abs(steps - t))]) for t in range(n_t)]
 
 
-def inverse(M: Array, rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """An inverse V G of the rank-k part of a table of counts, and its singular values.
+class Inverse(NamedTuple):
+    """An inverse V G of the leading `rank` directions of a matrix, and its singular values."""
 
-    The SVD is of diag(a) M diag(b) with a and b the inverse roots of the row and column sums: its
-    entries then have about the same noise. In the population any inverse will do.
+    V: Array  # (n_R, k)
+    G: Array  # (k, n_L)
+    s: Array  # all singular values of a full decomposition, else the k largest
 
-    Returns
-    -------
-    V : array (n_R, k)
-    G : array (k, n_L)
-    s : array
-        All singular values where the decomposition is a full one, else the k largest.
+
+def inverse(M: Any, rank: int, seed: int = 0) -> Inverse:
+    """A rank-k inverse of a table of counts, dense or a SciPy sparse array.
+
+    The SVD is of diag(a) M diag(b), with a and b the inverse roots of the row and column sums: the
+    noise of its entries is then about equal. With exact moments any inverse will do.
     """
-    M = np.asarray(M, np.float64)
+    sparse = issparse(M)
+    M = M if sparse else np.asarray(M, np.float64)
     a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
-    scaled = a[:, None] * M * b
-    if min(M.shape) <= DENSE or rank > min(M.shape) // 4:
+    scaled: Any = csr_array(diags_array(a) @ M @ diags_array(b)) if sparse else a[:, None] * M * b
+    if not sparse and (min(M.shape) <= DENSE or rank > min(M.shape) // 4):
         U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
     else:
         U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
     U, V, kept = U[:, :rank], Vt[:rank].T, s[:rank]
-    inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > ROUNDING * s[0])
-    return b[:, None] * V, (U * inverse).T * a, s
+    reciprocal = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > ROUNDING * s[0])
+    return Inverse(b[:, None] * V, (U * reciprocal).T * a, s)
 
 
-def inverse_root(sums: Array) -> Array:
+def inverse_root(sums: Any) -> Array:
     """Inverse roots of sums, 0 where a sum is 0."""
+    sums = np.asarray(sums, np.float64)
     return np.where(sums > 0, sums, np.inf) ** -0.5
