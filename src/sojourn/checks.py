@@ -1,9 +1,11 @@
-"""Checks of arguments that the estimators share."""
+"""Checks of arguments, and of the arrays of an object."""
 
 from __future__ import annotations
 
 import operator
 from typing import Any
+
+import numpy as np
 
 from sojourn.errors import SojournError
 
@@ -37,3 +39,38 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """
     if not isinstance(value, str) or value not in allowed:
         raise SojournError(f"{name} is {value!r}; it is one of {', '.join(map(repr, allowed))}")
+
+
+def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
+    """Raise an error if arrays of an object do not fit together; else the sizes of their axes.
+
+    A form is a dtype and one word per axis: a number, or a name that has one size everywhere.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(start=np.ones(2), emission=np.ones((2, 3)))
+    >>> check_arrays(model, start="float64 x", emission="float64 x o")
+    {'x': 2, 'o': 3}
+    >>> check_arrays(model, start="float64 x", emission="float64 x x")
+    Traceback (most recent call last):
+    sojourn.errors.SojournError: emission of SimpleNamespace is float64 (2, 3); expected float64 ...
+    """
+    sizes: dict[str, int] = {}
+    for name, form in forms.items():
+        array = getattr(owner, name)
+        dtypes, *axes = form.split()
+        fits = isinstance(array, np.ndarray) and array.dtype.name in dtypes.split("|")
+        if fits and array.ndim == len(axes):
+            for axis, n in zip(axes, array.shape, strict=True):
+                fits &= n == (int(axis) if axis.isdigit() else sizes.setdefault(axis, n))
+            if fits:
+                continue
+        is_array = isinstance(array, np.ndarray)
+        found = f"{array.dtype} {array.shape}" if is_array else type(array).__name__
+        known = "".join(f", {axis} = {sizes[axis]}" for axis in sizes if axis in axes)
+        raise SojournError(
+            f"{name} of {type(owner).__name__} is {found}; expected {dtypes} ({', '.join(axes)})"
+            f"{known}"
+        )
+    return sizes

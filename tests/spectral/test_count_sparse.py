@@ -206,18 +206,10 @@ def test_a_saved_model_scores_to_the_same_bits_and_goes_on(fitted, large, tmp_pa
     [("L", -1), ("R", 10**6), ("R1", 10**6), ("counts", 0), ("left", -1), ("right", 10**9)],
 )
 def test_a_damaged_table_is_refused(fitted, name, value):
-    from sojourn.persist.validate import check
-
     array = getattr(fitted.moments_.tables[0], name).copy()
     array[-1] = value
-    table = replace(fitted.moments_.tables[0], **{name: array})
-    model = SpectralHSMM(4, 5)
-    for key, learned in vars(fitted).items():
-        if key.endswith("_"):
-            setattr(model, key, learned)
-    model.moments_ = replace(fitted.moments_, tables=(table,))
-    with pytest.raises(SojournError, match="not what a model needs"):
-        check(model)
+    with pytest.raises(SojournError, match=f"{name} of Sparse must|positive"):
+        replace(fitted.moments_.tables[0], **{name: array})
 
 
 def test_rare_windows_are_pooled_by_their_nearest_symbol():

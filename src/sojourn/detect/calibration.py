@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,11 @@ class Calibration:
     """
 
     scores: Floats
+
+    def __post_init__(self) -> None:
+        check_arrays(self, scores="float64 n")
+        if np.isnan(self.scores).any():
+            raise SojournError("scores of Calibration must not be NaN")
 
     def pvalues(self, new: Floats) -> Floats:
         """Share of normal sequences that score as low or lower, (m,).

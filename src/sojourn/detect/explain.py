@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
 from sojourn.data.sequences import Sequences
 from sojourn.detect.residuals import counted
 
@@ -111,6 +112,17 @@ class Norms:
     stays: Floats
     occupancy: Floats
     changes: Floats
+
+    def __post_init__(self) -> None:
+        check_arrays(
+            self,
+            share="float64 4 o",
+            first="float64 3 o",
+            surprise="float64 2",
+            stays="float64 4 x",
+            occupancy="float64 4 x",
+            changes="float64 x x",
+        )
 
 
 def learn_norms(model: Any, sequences: Sequences) -> Norms:

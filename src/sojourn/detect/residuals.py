@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
 from sojourn.data.sequences import Sequences
 from sojourn.exact.expected_counts import expected_counts_each, state_probabilities
 
@@ -54,6 +55,9 @@ class Whitening:
     precision: Floats
     centre: float = 0.0
     spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_arrays(self, mean="float64 n", scale="float64 n", precision="float64 n n")
 
     def distance(self, block: Floats) -> Floats:
         """How far each row is from the normal ones: the logarithm of its squared distance."""

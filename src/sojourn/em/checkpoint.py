@@ -10,10 +10,12 @@ import numpy as np
 
 from sojourn.em.start import Saved
 from sojourn.errors import SojournError
+from sojourn.exact.params import Params
 from sojourn.storage import container
-from sojourn.storage.codec import Arrays, decode, encode
+from sojourn.storage.codec import Arrays, dataclass_form, decode, encode
 
 KIND = "checkpoint"
+FORMS = {"Params": dataclass_form(Params)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +49,8 @@ class Checkpoint:
             "schema": container.SCHEMA,
             "version": __version__,
             "estimator": KIND,
-            "facts": encode(self.facts, "facts", arrays),
-            "saved": encode(value, "saved", arrays),
+            "facts": encode(self.facts, "facts", arrays, FORMS),
+            "saved": encode(value, "saved", arrays, FORMS),
         }
         try:
             container.write(self.path, content, arrays)
@@ -68,7 +70,7 @@ class Checkpoint:
             raise SojournError(
                 f"{self.path} holds a model, not a checkpoint; give another path, or load it"
             )
-        facts = decode(content["facts"], arrays)
+        facts = decode(content["facts"], arrays, FORMS)
         for name, mine in self.facts.items():
             its = facts.get(name)
             if not _same(mine, its):
@@ -77,14 +79,14 @@ class Checkpoint:
                     f"is {_short(mine)}; give the same data and arguments, or resume=False to "
                     f"begin anew"
                 )
-        value = decode(content["saved"], arrays)
+        value = decode(content["saved"], arrays, FORMS)
         sizes, models = tuple(value["sizes"].tolist()), tuple(value["models"])
         return Saved(sizes, value["stage"], models, value["spent"], value["climb"])
 
 
 def _same(a: Any, b: Any) -> bool:
     arrays: tuple[Arrays, Arrays] = ({}, {})
-    texts = [encode(value, "", held) for value, held in zip((a, b), arrays, strict=True)]
+    texts = [encode(value, "", held, FORMS) for value, held in zip((a, b), arrays, strict=True)]
     return texts[0] == texts[1] and all(
         np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0]
     )

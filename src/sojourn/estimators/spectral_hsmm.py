@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Loaded, Parts
@@ -163,6 +164,11 @@ class SpectralHSMM(SequenceModel):
         """
         if not hasattr(self, "moments_"):
             return self.fit(X, lengths=lengths)
+        if self.moments_ is None:
+            raise SojournError(
+                "this model was saved without its moments, so there is nothing that partial_fit "
+                "could add to; save it with moments=True, or fit again"
+            )
         if isinstance(X, Scan):
             X = replace(X, given=self.vocabulary_, unknown=self.unknown)
             return self._learn(self._parts(X, lengths, None), self.moments_)

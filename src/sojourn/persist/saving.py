@@ -3,20 +3,73 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from sojourn.data.discretize import Discretizer
+from sojourn.detect.calibration import Calibration
+from sojourn.detect.detector import AnomalyDetector
+from sojourn.detect.explain import Norms
+from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
-from sojourn.storage.codec import LEARNED, MODELS, Arrays, LeftOut, decode, decode_model, encode
+from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.hsmm import HSMM
+from sojourn.estimators.spectral_hsmm import SpectralHSMM
+from sojourn.exact.params import Params
+from sojourn.persist.validate import check_detector, check_model
+from sojourn.spectral.count_sparse import Sparse
+from sojourn.spectral.holdout import Pieces
+from sojourn.spectral.lowrank_operators import SharedOperators
+from sojourn.spectral.moment_tables import Adjacent, Gapped
+from sojourn.spectral.moments import Moments
+from sojourn.spectral.operators import Operators
+from sojourn.spectral.select_rank import Choice, Trial
+from sojourn.storage.codec import Arrays, Form, dataclass_form, decode, encode
 from sojourn.storage.container import DAMAGE, MAGIC, SCHEMA, damaged, read, write
 
-if TYPE_CHECKING:
-    from sojourn.detect.detector import AnomalyDetector
-    from sojourn.estimators.base import SequenceModel
+ESTIMATORS = {cls.__name__: cls for cls in (HSMM, SpectralHSMM, AnomalyDetector)}
+PLAIN = (
+    *(Params, Choice, Trial, Moments, Adjacent, Gapped, Sparse, Pieces, SharedOperators),
+    *(Whitening, Calibration, Norms),
+)
+LEARNED = re.compile(r"[a-z]\w*_")
 
-ESTIMATORS = (*MODELS, "AnomalyDetector")
+
+def _learned(model: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(model).items() if LEARNED.fullmatch(name)}
+
+
+def _to_dict(model: Any) -> dict[str, Any]:
+    """Arguments of an estimator and what it has learned, without the moments."""
+    learned = {name: value for name, value in _learned(model).items() if name != "moments_"}
+    return {"arguments": model.get_params(deep=False), "learned": learned}
+
+
+def _estimator_form(cls: Any) -> Form:
+    def from_dict(given: dict[str, Any]) -> Any:
+        model, learned = cls(**given["arguments"]), given["learned"]
+        if cls is SpectralHSMM and learned:
+            learned.setdefault("moments_", None)
+        for name, value in learned.items():
+            if not LEARNED.fullmatch(name):
+                raise SojournError(f"it holds {name!r}, which is no name of something learned")
+            setattr(model, name, value)
+        return model
+
+    return Form(_to_dict, from_dict)
+
+
+# The classes that may stand in a file.
+FORMS = {
+    **{cls.__name__: dataclass_form(cls) for cls in PLAIN},
+    **{name: _estimator_form(cls) for name, cls in ESTIMATORS.items()},
+    # Scoring needs the operators alone; the paper's own tensors are not kept.
+    "Operators": dataclass_form(Operators, without=("tensors",)),
+    "Discretizer": Form(Discretizer.to_arrays, Discretizer.from_arrays),
+}
 
 
 def save(
@@ -26,7 +79,7 @@ def save(
     moments: bool = True,
     extras: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to a file, whole or not at all.
+    """Write a fitted model to a file; the write is atomic.
 
     What is written is read back before it takes the place of an old file, and is on the disk when
     `save` returns. The paper's own tensors (``operators_.tensors``) are not kept.
@@ -37,8 +90,7 @@ def save(
     path : str or path
         By custom it ends in ``.sojourn``.
     moments : bool
-        Whether to keep ``moments_``, without which `partial_fit` cannot go on. They are most of
-        the file.
+        Whether to keep ``moments_``, which `partial_fit` needs. They are most of the file.
     extras : mapping, optional
         Numbers, strings and arrays by name, to be found in ``extras_`` of the loaded model.
 
@@ -58,24 +110,24 @@ def save(
     from sojourn import __version__
 
     check_is_fitted(model)
-    if type(model).__name__ not in ESTIMATORS:
+    if type(model) not in ESTIMATORS.values():
         raise SojournError(
-            f"a {type(model).__name__} cannot be saved; {' and '.join(ESTIMATORS)} can"
+            f"a {type(model).__name__} cannot be saved; expected one of {', '.join(ESTIMATORS)}"
         )
-    learned = {name: value for name, value in vars(model).items() if LEARNED.fullmatch(name)}
-    if not moments or isinstance(learned.get("moments_"), LeftOut):
-        learned.pop("moments_", None)
+    state = _to_dict(model)
+    kept = getattr(model, "moments_", None) if moments else None
+    if kept is not None:
+        state["learned"]["moments_"] = kept
     if extras is not None:
-        learned["extras_"] = dict(extras)
+        state["learned"]["extras_"] = dict(extras)
     arrays: Arrays = {}
     content = {
         "magic": MAGIC,
         "schema": SCHEMA,
         "version": __version__,
         "estimator": type(model).__name__,
-        "arguments": encode(model.get_params(deep=False), "arguments", arrays),
-        "learned": encode(learned, "learned", arrays),
-        "moments": "moments_" in learned,
+        **{key: encode(value, key, arrays, FORMS) for key, value in state.items()},
+        "moments": kept is not None,
     }
     write(path, content, arrays)
 
@@ -113,23 +165,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _loaded(content: dict[str, Any], arrays: Arrays) -> Any:
-    from sojourn.persist.validate import check, check_detector
-
     estimator = content["estimator"]
-    if not isinstance(estimator, str):
-        raise TypeError(f"the name of its estimator is {estimator!r}")
     if estimator not in ESTIMATORS:
         raise SojournError(f"it holds a {estimator!r}, which this version does not know")
-    if estimator in MODELS:
-        model = decode_model(estimator, content, arrays)
-        check(model)
-        return model
-    from sojourn.detect.detector import AnomalyDetector
-
-    detector = AnomalyDetector(**decode(content["arguments"], arrays))
-    for name, value in decode(content["learned"], arrays).items():
-        if not LEARNED.fullmatch(name):
-            raise SojournError(f"it holds {name!r}, which nothing learned is called")
-        setattr(detector, name, value)
-    check_detector(detector)
-    return detector
+    state = {key: decode(content[key], arrays, FORMS) for key in ("arguments", "learned")}
+    model = FORMS[estimator].from_dict(state)
+    (check_detector if isinstance(model, AnomalyDetector) else check_model)(model)
+    return model

@@ -15,7 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
+from sojourn.errors import SojournError
 from sojourn.spectral.holdout import Pieces
+from sojourn.spectral.windows import check_offsets
 
 Ids = NDArray[np.int32]
 Codes = NDArray[np.int64]
@@ -55,6 +58,29 @@ class Sparse:
     R1: Ids
     counts: Codes
     first: Codes
+
+    def __post_init__(self) -> None:
+        most = self.n_symbols ** len(check_offsets(self.offsets))
+        sizes = check_arrays(
+            self,
+            left="int64 l",
+            right="int64 r",
+            L="int32 n",
+            R="int32 n",
+            R1="int32 n",
+            counts="int64 n",
+            first="int64 r",
+        )
+        limits = {"left": most, "right": most, "L": sizes["l"], "R": sizes["r"], "R1": sizes["r"]}
+        for name, limit in limits.items():
+            values = getattr(self, name)
+            if values.size and not 0 <= values.min() <= values.max() < limit:
+                raise SojournError(f"{name} of Sparse must lie in 0 … {limit - 1}")
+        for name in ("left", "right"):
+            if (np.diff(getattr(self, name)) <= 0).any():
+                raise SojournError(f"{name} of Sparse must be ascending")
+        if min(self.counts.min(initial=1) - 1, self.first.min(initial=0)) < 0:
+            raise SojournError("counts of Sparse must be positive, those in first not negative")
 
     def __add__(self, other: Any) -> Sparse:
         left, mine, its = _union(self.left, other.left)

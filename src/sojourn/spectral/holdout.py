@@ -15,7 +15,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
 
 # A fifth can choose between a few dozen candidates and leaves the fit nearly all of its data.
 SHARE = 0.2
@@ -50,6 +52,19 @@ class Pieces:
     ends: NDArray[np.int64]
     fresh: NDArray[np.bool_]
     keys: NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        check_arrays(
+            self,
+            codes="int32 c",
+            begins="int64 n",
+            ends="int64 n",
+            fresh="bool n",
+            keys="uint64 n",
+        )
+        inside = (self.begins >= 0) & (self.begins <= self.ends) & (self.ends <= len(self.codes))
+        if not inside.all():
+            raise SojournError(f"begins and ends of Pieces must lie in 0 … {len(self.codes)}")
 
     def __len__(self) -> int:
         return len(self.begins)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
+from sojourn.checks import check_arrays, positive_int
+from sojourn.errors import SojournError
 from sojourn.spectral.count_sparse import Sparse
 from sojourn.spectral.operators import ROUNDING, Operators, inverse, inverse_root
 
@@ -58,6 +60,23 @@ class SharedOperators:
     frequency: Array
     singular_values: Array
     rank: int
+
+    def __post_init__(self) -> None:
+        sizes = check_arrays(
+            self,
+            start="float64 k",
+            stop="float64 k",
+            rest="float64 k",
+            modes="float64 o m",
+            B="float64 m k k",
+            frequency="float64 o",
+            singular_values="float64 s",
+        )
+        if 0 in sizes.values():
+            raise SojournError(f"operators need at least one symbol, mode and direction: {sizes}")
+        if not (self.frequency > 0).all():
+            raise SojournError("frequency of SharedOperators must be positive for every symbol")
+        positive_int("rank", self.rank)
 
     @property
     def n_symbols(self) -> int:

@@ -12,13 +12,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import MAX_ENTRIES
+from sojourn.checks import MAX_ENTRIES, check_arrays
 from sojourn.errors import SojournError
 from sojourn.spectral.count_sparse import Sparse
+from sojourn.spectral.windows import check_offsets
 
 # Larger tables of windows that touch are kept as those entries that occur: adding up and
 # decomposing all that could occur would take longer than counting.
 MAX_DENSE = 2**23
+COUNTS = "int64|float64"  # expected counts are not integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,15 @@ class Adjacent:
     H: NDArray[Any]
     H_o: NDArray[Any]
     first: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        sizes = check_arrays(
+            self,
+            H=f"{COUNTS} n n",
+            H_o=f"{COUNTS} n o n",
+            first=f"{COUNTS} n",
+        )
+        _check_windows(self.offsets, sizes)
 
     def __add__(self, other: Any) -> Self:
         return _add(self, other)
@@ -74,6 +85,17 @@ class Gapped:
     M_LR1: NDArray[Any]
     M_oo: NDArray[Any]
     root: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        sizes = check_arrays(
+            self,
+            M_LoR=f"{COUNTS} t n o n",
+            M_LR=f"{COUNTS} t n n",
+            M_LR1=f"{COUNTS} t n n",
+            M_oo=f"{COUNTS} t o o",
+            root=f"{COUNTS} o o n",
+        )
+        _check_windows(self.offsets, sizes)
 
     def __add__(self, other: Any) -> Self:
         n_t = max(len(self.M_LoR), len(other.M_LoR))
@@ -152,6 +174,14 @@ class Shape:
             f"windows of {len(self.offsets)} symbols out of {n_o} need a table of "
             f"{self.n_entries:.3g} entries ({self.n_entries * 8 / 2**30:.3g} GiB), and at most "
             f"{MAX_ENTRIES:.3g} are held: {remedy}"
+        )
+
+
+def _check_windows(offsets: tuple[int, ...], sizes: dict[str, int]) -> None:
+    n_o, ell = sizes["o"], len(check_offsets(offsets))
+    if sizes["n"] != n_o**ell or 0 in sizes.values():
+        raise SojournError(
+            f"tables of {sizes['n']} windows are not of {ell} symbols out of {n_o} each"
         )
 
 

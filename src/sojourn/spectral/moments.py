@@ -53,6 +53,18 @@ class Moments:
     longest: int
     limit: int = NO_LIMIT
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.heldout, Pieces):
+            raise SojournError(f"heldout is a {type(self.heldout).__name__}, not Pieces")
+        if not self.tables or len({shape_of(table).n_symbols for table in self.tables}) > 1:
+            raise SojournError("moments need at least one table, all over the same symbols")
+        for name in ("n_sequences", "n_total", "longest", "limit"):
+            if not 0 <= operator.index(getattr(self, name)) <= NO_LIMIT:
+                raise SojournError(f"{name} is {getattr(self, name)}; it lies in 0 … {NO_LIMIT}")
+        n_o, codes = shape_of(self.tables[0]).n_symbols, self.heldout.codes
+        if codes.size and not -1 <= codes.min() <= codes.max() < n_o:
+            raise SojournError(f"heldout.codes must lie in -1 … {n_o - 1}")
+
     def __add__(self, other: Moments) -> Moments:
         if [kind_of(table) for table in self.tables] != [kind_of(table) for table in other.tables]:
             mine, its = ([table.offsets for table in m.tables] for m in (self, other))

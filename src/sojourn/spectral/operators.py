@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
+from sojourn.checks import check_arrays, positive_int
 from sojourn.errors import SojournError
 from sojourn.spectral.moment_tables import Adjacent, Gapped
 
@@ -56,6 +57,19 @@ class Operators:
     singular_values: Array
     rank: int
     tensors: PaperTensors | None = None
+
+    def __post_init__(self) -> None:
+        sizes = check_arrays(
+            self,
+            start="float64 k",
+            B="float64 t o k k",
+            stop="float64 k",
+            rest="float64 t k",
+            singular_values="float64 s",
+        )
+        if 0 in sizes.values():
+            raise SojournError(f"operators need at least one step, symbol and direction: {sizes}")
+        positive_int("rank", self.rank)
 
     @property
     def n_symbols(self) -> int:

@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
         size = file.read(8)
         n = int.from_bytes(size, "little")
         head = file.read(n) if n <= MAX_HEADER else b""
-        # Told before the rest is read: it may be some other file, and a large one.
+        # Before the rest is read: it may be some other file, and a large one.
         if len(size) < 8 or len(head) < n or MAGIC.encode() not in head:
             raise SojournError(f"{name} is not a saved model of sojourn, or is cut off")
         data = b"".join((size, head, file.read()))
@@ -105,11 +105,11 @@ def _parsed(name: str, head: bytes, data: bytes) -> tuple[dict[str, Any], Arrays
     try:
         arrays = parse(data)
         checksum = content.pop("checksum")
-        sound = magic == MAGIC and schema == SCHEMA and content["arrays"] == _manifest(arrays)
-        sound = sound and checksum == _checksum(content, arrays)
+        valid = magic == MAGIC and schema == SCHEMA and content["arrays"] == _manifest(arrays)
+        valid = valid and checksum == _checksum(content, arrays)
     except (*DAMAGE, SafetensorError) as error:
         raise damaged(name, str(error)) from None
-    if not sound:
+    if not valid:
         raise damaged(name, "its checksum does not match its content")
     return content, arrays
 
