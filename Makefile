@@ -1,4 +1,4 @@
-# Every target sets up what it needs; a second call finds that done and starts at once.
+# Every target sets up what it needs; a second call finds that done and starts immediately.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 ARGS ?=
 
-# Where this is set, nothing in the environment would be compiled and every start would be slow.
+# If this were set, no byte code would be kept and every start would be slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench bench-peers bench-real docs clean
+.PHONY: help setup demo test check bench bench-peers bench-real reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -17,7 +17,7 @@ help: ## show this list
 
 setup: $(VENV)/.setup ## create the environment in .venv
 
-demo: setup ## find unusual approaches among recorded ones, print why, write a report
+demo: setup ## rank recorded approaches by how unusual they are, with reasons, and write a report
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: setup ## run the tests and the examples in the documentation (ARGS="-k name -n 0" for some)
@@ -31,19 +31,23 @@ check: setup ## check format, lint and types
 bench: setup ## measure speed and accuracy
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-peers: setup ## measure beside other packages, each installed in .peers
+bench-peers: setup ## compare with other packages, each installed in .peers
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 bench-real: setup ## compare models on the sequences in the folder SOJOURN_DATA
 	$(BIN)/python -m benchmarks real $(ARGS)
 
+reproduce: setup ## run the paper's experiments in small (ARGS="synthetic --runs 10 -o DIR": one of them)
+	$(BIN)/python -m reproduction $(or $(ARGS),synthetic --quick)
+	$(if $(ARGS),,$(BIN)/python -m reproduction aviation --quick)
+
 docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
 
-clean: ## remove what the other targets made, but for .venv
+clean: ## remove everything that the other targets made, except .venv
 	rm -rf build dist docs/_build docs/gallery .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests examples benchmarks reproduction docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend comes first and is not isolated, so that its version is pinned too.
 $(VENV)/.setup: pyproject.toml constraints.txt

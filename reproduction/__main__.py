@@ -1,40 +1,62 @@
-"""``python -m reproduction``: the paper's experiments, each in one command that can be stopped."""
+"""``python -m reproduction``: the paper's experiments, one command each, which may be stopped."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sojourn.cli import run_group
 
+COUNT = click.IntRange(1)
+
 
 @click.group()
 def reproduce() -> None:
     """Run the paper's experiments: figures, numbers, and a page that shows them.
 
-    What is done is stored as it is done: a command that was stopped goes on where it was.
+    Each result is stored as soon as it is known: a command that was stopped continues from there.
     """
 
 
-@reproduce.command()
-@click.option(
-    "-o", "folder", default="reproduce-synthetic", show_default=True, help="Where results go."
-)
-@click.option("--quick", is_flag=True, help="A minute's version.")
-@click.option("--runs", type=click.IntRange(1), help="Random models of each size; 100 if not set.")
-@click.option("--iterations", type=click.IntRange(1), help="Most passes of EM; 200 if not set.")
+def experiment(function: Callable[..., None]) -> click.Command:
+    """A command with the options that both experiments have."""
+    for option in (
+        click.option("--jobs", "n_jobs", type=int, help="Threads."),
+        click.option(
+            "--iterations", type=COUNT, help="Maximum number of EM passes, instead of 200."
+        ),
+        click.option("--quick", is_flag=True, help="A small version that takes about a minute."),
+        click.option(
+            "-o",
+            "folder",
+            type=click.Path(path_type=Path),
+            default=f"reproduce-{function.__name__}",
+            show_default=True,
+            help="Folder for the results.",
+        ),
+    ):
+        function = option(function)
+    return reproduce.command()(function)
+
+
+@experiment
+@click.option("--runs", type=COUNT, help="Random models per size, instead of 100.")
 @click.option(
     "--most-for-em",
-    type=click.IntRange(1),
+    type=COUNT,
     metavar="N",
-    help="Most training sequences for EM, which takes hours at 100,000; no limit if not set.",
+    help="Largest training set for EM, which takes hours at 100,000; no limit if omitted.",
 )
-@click.option("--jobs", "n_jobs", type=int, help="Threads; 1 if not set, since times are of one.")
-def synthetic(folder: str, quick: bool, **options: Any) -> None:
-    """Figure 6: error and time of spectral methods and EM on random models."""
+def synthetic(folder: Path, quick: bool, **options: Any) -> None:
+    """Figure 6: error and time of spectral methods and EM on random models.
+
+    Times are of one thread unless --jobs sets another number.
+    """
     from reproduction.synthetic import QUICK, Plan
     from reproduction.synthetic_page import reproduce_synthetic
 
@@ -42,29 +64,23 @@ def synthetic(folder: str, quick: bool, **options: Any) -> None:
     click.echo(reproduce_synthetic(folder, plan))
 
 
-@reproduce.command()
-@click.option(
-    "-o", "folder", default="reproduce-aviation", show_default=True, help="Where results go."
-)
-@click.option("--quick", is_flag=True, help="A minute's version.")
-@click.option("--sets", type=click.IntRange(1), help="Simulated sets of flights; 1 if not set.")
-@click.option("--flights", type=click.IntRange(20), help="Training flights; 10,020 if not set.")
-@click.option("--iterations", type=click.IntRange(1), help="Most passes of EM; 200 if not set.")
+@experiment
+@click.option("--sets", type=COUNT, help="Simulated sets of flights, instead of 1.")
+@click.option("--flights", type=click.IntRange(20), help="Training flights, instead of 10,020.")
 @click.option(
     "--detector-flights",
     type=click.IntRange(20),
-    help="Most training flights of the detector; 2,000 if not set.",
+    help="Largest training set for the detector, instead of 2,000 flights.",
 )
 @click.option(
     "--data",
     metavar="DIR",
     help="Recordings in place of simulated flights: train, normal and abnormal, each a .parquet "
-    "or .csv file or a folder of them, with a row a second and a column a control.",
+    "or .csv file or a folder of them, with one row per second and one column per control.",
 )
-@click.option("--id", metavar="COLUMN", help="Whose a row of the recordings is; flight if not set.")
-@click.option("--time", metavar="COLUMN", help="When a row was; time if not set.")
-@click.option("--jobs", "n_jobs", type=int, help="Threads; all cores if not set.")
-def aviation(folder: str, quick: bool, **options: Any) -> None:
+@click.option("--id", metavar="COLUMN", help="Column with the flight id, instead of flight.")
+@click.option("--time", metavar="COLUMN", help="Column with the time, instead of time.")
+def aviation(folder: Path, quick: bool, **options: Any) -> None:
     """Figures 7 and 8 and Table 1: abnormal flights by the likelihood of the pilot's commands."""
     from reproduction.aviation import QUICK, Plan
     from reproduction.aviation_page import reproduce_aviation

@@ -1,13 +1,12 @@
 """Section 6.2 of the paper: abnormal flights by the likelihood of the pilot's commands.
 
 Models of four sizes are learned from normal flights. Test flights are ranked by their normalised
-joint log-likelihood, log p(o_1 … o_T) / T; the area under the ROC curve (AUC) says how well that
-tells abnormal from normal. Beside it stands the score of `AnomalyDetector`.
+joint log-likelihood, log p(o_1 … o_T) / T; the area under the ROC curve (AUC) is the quality of
+that ranking. Beside it stands the score of `AnomalyDetector`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -18,13 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from reproduction.fits import em_with_path, timed
 from reproduction.flights import Flights, recorded, simulated
 from reproduction.grid import Cell
-from sojourn.data.sequences import Sequences
-from sojourn.detect.detector import AnomalyDetector
-from sojourn.em.em import run_em
-from sojourn.estimators.spectral_hsmm import SpectralHSMM
-from sojourn.exact.params import Params
+from sojourn import AnomalyDetector, Params, Sequences, SpectralHSMM
 
 Floats = NDArray[np.float64]
 Size = tuple[int, int]  # n_x, n_d
@@ -41,57 +37,30 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run; the defaults are the paper's.
+    """What is run; the defaults are the paper's."""
 
-    Parameters
-    ----------
-    sets : int
-        Simulated sets of flights, each with its own training and test flights.
-    flights : int
-        Training flights of a set.
-    test : int
-        Normal test flights, and as many abnormal ones.
-    sizes : tuple of (n_x, n_d)
-    iterations : int
-        Passes of plain EM.
-    detector_flights : int
-        Most training flights that the detector, which fits six models, is given.
-    data : str or None
-        A folder of recordings, in place of simulated flights; see `flights.recorded`.
-    id, time : str
-        Columns of those recordings.
-    n_jobs : int or None
-        Threads; None for all cores.
-    """
-
-    sets: int = 1
-    flights: int = 10_020
-    test: int = 100
+    sets: int = 1  # simulated sets, each with its own training and test flights
+    flights: int = 10_020  # training flights per set
+    test: int = 100  # normal test flights, and as many abnormal ones
     sizes: tuple[Size, ...] = SIZES
-    iterations: int = PAPER_ITERATIONS
-    detector_flights: int = 2000
-    data: str | None = None
-    id: str = "flight"
+    iterations: int = PAPER_ITERATIONS  # passes of plain EM
+    detector_flights: int = 2000  # most training flights for the detector, which fits six models
+    data: str | None = None  # a folder of recordings instead of simulations: `flights.recorded`
+    id: str = "flight"  # columns of those recordings
     time: str = "time"
-    n_jobs: int | None = None
+    n_jobs: int | None = None  # threads; None for all cores
 
 
 QUICK = Plan(flights=60, test=30, iterations=5, detector_flights=60)
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """All measurements of a plan, set after set, the fast methods first.
-
-    Examples
-    --------
-    >>> len(cells(Plan()))
-    16
-    """
+    """All measurements of a plan, set after set, the fast methods first."""
     found = []
     for number in range(1 if plan.data else plan.sets):
         source: dict[str, Any] = {"set": number, "flights": plan.flights, "test": plan.test}
         if plan.data:
-            flights = _flights((str(Path(plan.data).absolute()), plan.id, plan.time))
+            flights = _recordings(plan)
             source = {"data": flights.fingerprint, "flights": len(flights.train)}
         for method in TITLES:
             for size in plan.sizes:
@@ -104,13 +73,13 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def measurer(plan: Plan) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What measures the cells of a plan."""
+    """The function that measures a cell of a plan."""
 
     def measure(asked: dict[str, Any]) -> dict[str, Any]:
         if plan.data:
-            flights = _flights((str(Path(plan.data).absolute()), plan.id, plan.time))
+            flights = _recordings(plan)
         else:
-            flights = _flights((asked["flights"], asked["test"], asked["set"]))
+            flights = _simulated(asked["flights"], asked["test"], asked["set"])
         _warm_up(asked["method"])
         return _METHODS[asked["method"]](flights, asked)
 
@@ -126,18 +95,18 @@ def auc(normal: Floats, abnormal: Floats) -> float:
     0.75
     """
     scores = np.concatenate([normal, abnormal])
-    scores = np.maximum(scores, -1e300)  # what is impossible is below all else
+    scores = np.maximum(scores, -1e300)  # an impossible flight scores below all others
     return float(roc_auc_score(np.arange(len(scores)) >= len(normal), -scores))
 
 
 def normalised(log_prob: Floats, flights: Sequences) -> Floats:
-    """Log-likelihood a symbol of each flight, of those symbols that are known."""
+    """Log-likelihood of each flight per observed symbol."""
     known = np.add.reduceat((flights.codes >= 0).astype(np.int64), flights.offsets[:-1])
     return log_prob / np.maximum(known, 1)
 
 
-def _judged(score: Callable[[Sequences], Floats], flights: Flights) -> dict[str, Any]:
-    """AUC, scores, and held-out log-likelihood a symbol of the normal test flights."""
+def _evaluate(score: Callable[[Sequences], Floats], flights: Flights) -> dict[str, Any]:
+    """AUC, scores, and held-out log-likelihood per symbol of the normal test flights."""
     log_prob = score(flights.normal)
     normal = normalised(log_prob, flights.normal)
     abnormal = normalised(score(flights.abnormal), flights.abnormal)
@@ -157,12 +126,11 @@ def _plain(scores: Floats) -> list[float]:
 def _spectral(flights: Flights, asked: dict[str, Any], **options: Any) -> dict[str, Any]:
     model = SpectralHSMM(*asked["size"], n_jobs=asked["n_jobs"], **options)
     before = _reset_peak()
-    began, wall = time.process_time(), time.perf_counter()
-    model.fit(flights.train)
-    seconds, wall = time.process_time() - began, time.perf_counter() - wall
+    with timed() as times:
+        model.fit(flights.train)
     memory = None if before is None else _status("VmHWM") - before
-    about = {"seconds": seconds, "wall": wall, "memory_mb": memory, "rank": model.rank_}
-    return {**about, "window": list(model.window_), **_judged(model.score_samples, flights)}
+    about = {**times, "memory_mb": memory, "rank": model.rank_, "window": list(model.window_)}
+    return about | _evaluate(model.score_samples, flights)
 
 
 def _pooled(flights: Flights, asked: dict[str, Any]) -> dict[str, Any]:
@@ -171,51 +139,36 @@ def _pooled(flights: Flights, asked: dict[str, Any]) -> dict[str, Any]:
 
 def _em(flights: Flights, asked: dict[str, Any]) -> dict[str, Any]:
     """Plain EM, with what it has reached at some iterations on the way."""
-    (n_x, n_d), n_jobs = asked["size"], asked["n_jobs"]
-    n_o = flights.train.n_symbols
     coded = Flights(*(_as_codes(s) for s in (flights.train, flights.normal, flights.abnormal)))
-    watched = {1, 2, 3, *range(5, 20, 5), *range(20, 100_000, 10)}
-    path: list[tuple[int, float, float, float]] = []
-    spent, since, wall = 0.0, time.process_time(), time.perf_counter()
 
-    def note(iteration: int, _: float, params: Params) -> None:
-        nonlocal spent, since
-        spent += time.process_time() - since  # scoring is not part of learning
-        if iteration in watched:
-            found = _judged(params.log_prob, coded)
-            path.append((iteration, spent, found["heldout"], found["auc"]))
-        since = time.process_time()
+    def judge(params: Params) -> tuple[float, float]:
+        found = _evaluate(params.log_prob, coded)
+        return found["heldout"], found["auc"]
 
-    start = Params.random(n_x, n_d, n_o, rng=asked.get("set", 0))
-    found = run_em(
-        start,
+    params, about = em_with_path(
+        Params.random(*asked["size"], flights.train.n_symbols, rng=asked.get("set", 0)),
         coded.train,
-        max_iter=asked["iterations"],
-        tol=1e-8,
-        accelerate=False,
-        n_jobs=n_jobs,
-        callback=note,
+        judge,
+        iterations=asked["iterations"],
+        watched={1, 2, 3, *range(5, 20, 5), *range(20, 100_000, 10)},
+        n_jobs=asked["n_jobs"],
     )
-    seconds, wall = spent + time.process_time() - since, time.perf_counter() - wall
-    answer = {"seconds": seconds, "wall": wall, "passes": found.n_passes, "path": path}
-    answer |= {"per_pass": seconds / found.n_passes, "converged": found.converged}
-    return {**answer, **_judged(found.params.log_prob, coded)}
+    about["per_pass"] = about["seconds"] / about["passes"]
+    return about | _evaluate(params.log_prob, coded)
 
 
 def _as_codes(flights: Sequences) -> Sequences:
-    """The same flights with numbers for symbols, as `Params` has them."""
+    """The same flights with codes for symbols, as `Params` has them."""
     return Sequences(flights.codes, flights.offsets, np.arange(flights.n_symbols), flights.ids)
 
 
 def _detector(flights: Flights, asked: dict[str, Any]) -> dict[str, Any]:
-    began, wall = time.process_time(), time.perf_counter()
-    train = flights.train[: asked["most"]]
-    detector = AnomalyDetector(SpectralHSMM(*asked["size"], n_jobs=asked["n_jobs"])).fit(train)
-    seconds, wall = time.process_time() - began, time.perf_counter() - wall
-    normal = detector.score_samples(flights.normal)
-    abnormal = detector.score_samples(flights.abnormal)
+    with timed() as times:
+        detector = AnomalyDetector(SpectralHSMM(*asked["size"], n_jobs=asked["n_jobs"]))
+        detector.fit(flights.train[: asked["most"]])
+    normal, abnormal = (detector.score_samples(s) for s in (flights.normal, flights.abnormal))
     scores = {"normal": _plain(normal), "abnormal": _plain(abnormal)}
-    return {"seconds": seconds, "wall": wall, "auc": auc(normal, abnormal), **scores}
+    return {**times, "auc": auc(normal, abnormal), **scores}
 
 
 _METHODS: dict[str, Callable[[Flights, dict[str, Any]], dict[str, Any]]] = {
@@ -226,14 +179,19 @@ _METHODS: dict[str, Callable[[Flights, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-@lru_cache(maxsize=1)  # a set is large, and its cells follow one another
-def _flights(source: tuple[Any, ...]) -> Flights:
-    return recorded(*source) if isinstance(source[0], str) else simulated(*source)
+# A set is large, and its cells follow one another.
+_simulated = lru_cache(maxsize=1)(simulated)
+
+
+@lru_cache(maxsize=1)
+def _recordings(plan: Plan) -> Flights:
+    assert plan.data is not None
+    return recorded(plan.data, plan.id, plan.time)
 
 
 @cache
 def _warm_up(method: str) -> None:
-    """Run a method on next to nothing, so that loading its kernels is not timed."""
+    """Run a method on very little data, so that loading its kernels is not timed."""
     asked = {"method": method, "size": [4, 6], "iterations": 2, "most": 40, "n_jobs": 1}
     _METHODS[method](simulated(40, 5, 0), asked)
 
@@ -247,7 +205,7 @@ def _status(name: str) -> float:
 
 
 def _reset_peak() -> float | None:
-    """Make the present memory the highest so far, and give it; None where that is not possible."""
+    """Reset the peak of this process's memory to its present use, in MB; None where impossible."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")

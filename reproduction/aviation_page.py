@@ -1,8 +1,7 @@
-"""The numbers of the aviation experiment, what they say of the paper's claims, and the page."""
+"""The aviation experiment beside the paper's claims: the page, its tables and figures."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,27 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from reproduction.aviation import (
-    PAPER_ITERATIONS,
-    TITLES,
-    Plan,
-    Size,
-    cells,
-    measurer,
-)
-from reproduction.aviation_figures import NAMES, areas, curves, likelihoods, of
+from reproduction import figures
+from reproduction.aviation import PAPER_ITERATIONS, TITLES, Plan, Size, cells, measurer
+from reproduction.figures import STYLES, Rows, of
 from reproduction.grid import duration, run_grid
-from reproduction.page import (
-    Claim,
-    Section,
-    Table,
-    needs,
-    save_csv,
-    save_figure,
-    save_page,
-)
-
-Rows = Sequence[dict[str, Any]]
+from reproduction.page import Claim, Page, Section, Table, without
 
 # By size, largest first. Times are Table 1's; all AUCs but those at (8, 40) stand in a part of
 # that table which is commented out of the source of the paper.
@@ -39,40 +22,17 @@ PAPER_HOURS = (6.8, 6.4, 6.4, 6.3)
 SIMILAR = 0.05  # AUCs further apart than this are not similar, whichever is the larger
 
 
-def reproduce_aviation(
-    folder: str | os.PathLike[str], plan: Plan | None = None, verbose: bool | None = None
-) -> Path:
-    """Run the aviation experiment of the paper, or what is left of it, and write its page.
+def reproduce_aviation(folder: Path, plan: Plan | None = None) -> Path:
+    """Run what is left of the aviation experiment and write its page; the path of the page."""
+    plan = plan or Plan()
+    rows = run_grid(cells(plan), measurer(plan), folder / "cells")
+    return _page(rows, plan).save(folder)
 
-    Parameters
-    ----------
-    folder : path
-        Where figures, tables and the page go, and the cells that are done.
-    plan : Plan
-        What to run; by default as much as the paper did, on simulated flights.
-    verbose : bool or None
-        Whether to show progress; None for only on a terminal.
 
-    Returns
-    -------
-    Path
-        The page.
-    """
-    needs("matplotlib", "jinja2")
-    plan, folder = plan or Plan(), Path(folder)
-    rows = run_grid(cells(plan), measurer(plan), folder / "cells", verbose)
-    lists = ("normal", "abnormal", "path")
-    save_csv([{k: v for k, v in r.items() if k not in lists} for r in rows], folder / "runs.csv")
-    save_csv(_scores(rows), folder / "scores.csv")
-    save_csv(_path(rows), folder / "iterations.csv")
+def _page(rows: list[dict[str, Any]], plan: Plan) -> Page:
     differences = [_difference(rows, size) for size in plan.sizes]
-    save_csv(differences, folder / "differences.csv")
-    largest = plan.sizes[0]
-    save_figure(likelihoods(rows, largest), folder, "likelihoods")
-    save_figure(curves(rows, largest), folder, "roc")
-    save_figure(areas(rows, plan.sizes, PAPER_AUC), folder, "auc")
-    return save_page(
-        folder,
+    largest, methods = plan.sizes[0], list(TITLES)
+    return Page(
         "The paper's aviation experiment",
         "Figures 7 and 8 and Table 1 of “A Spectral Algorithm for Inference in Hidden Semi-Markov "
         "Models”, run again: abnormal flights found by the normalised joint log-likelihood of the "
@@ -80,6 +40,17 @@ def reproduce_aviation(
         _facts(plan, rows),
         claims(rows, plan),
         _sections(rows, plan, differences),
+        {
+            "runs": [without(row, "normal", "abnormal", "path") for row in rows],
+            "scores": _scores(rows),
+            "iterations": _path(rows),
+            "differences": differences,
+        },
+        {
+            "likelihoods": figures.likelihoods(rows, largest),
+            "roc": figures.roc_curves(rows, largest, methods),
+            "auc": figures.areas(rows, plan.sizes, methods, PAPER_AUC),
+        },
     )
 
 
@@ -88,7 +59,7 @@ def _source(plan: Plan) -> str:
         return "The flights are recordings."
     return (
         "The recordings that the paper used are not part of this package; the flights here are "
-        "simulated, so that the numbers are comparable in kind, not one by one."
+        "simulated, so compare methods with each other here, not single numbers with the paper's."
     )
 
 
@@ -111,7 +82,7 @@ def _path(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _difference(rows: Rows, size: Size) -> dict[str, Any]:
-    """AUC of our spectral less that of EM: mean over sets and its 95 % interval (Student's t)."""
+    """AUC of our spectral method minus EM's: mean over sets, 95 % interval (Student's t)."""
     by_set = {r.get("set", 0): r["auc"] for r in of(rows, "em", size)}
     d = np.array([r["auc"] - by_set[r.get("set", 0)] for r in of(rows, "spectral", size)])
     half = np.nan
@@ -129,9 +100,9 @@ def claims(rows: Rows, plan: Plan) -> list[Claim]:
     """Each claim of the paper's Section 6.2 beside what was found here."""
     largest = plan.sizes[0]
     both = {m: _mean(rows, m, largest) for m in TITLES}
-    listed = ", ".join(f"{NAMES[m]} {value:.2f}" for m, value in both.items())
+    listed = ", ".join(f"{STYLES[m].name} {value:.2f}" for m, value in both.items())
     differences = {size: _difference(rows, size)["difference"] for size in plan.sizes}
-    told = ", ".join(f"{size}: {d:+.3f}" for size, d in differences.items())
+    listed_differences = ", ".join(f"{size}: {d:+.3f}" for size, d in differences.items())
     seconds = _mean(rows, "spectral", largest, "seconds")
     em = PAPER_ITERATIONS * _mean(rows, "em", largest, "per_pass")
     return [
@@ -143,7 +114,7 @@ def claims(rows: Rows, plan: Plan) -> list[Claim]:
         Claim(
             "Both have similar AUC across sizes. (A table that was left out of the paper has 0.80 "
             "and 0.72 for the spectral method at the middle sizes, where EM has 0.89 and 0.90.)",
-            f"Our spectral less EM: {told}.",
+            f"Our spectral minus EM: {listed_differences}.",
             max(map(abs, differences.values())) <= SIMILAR,
         ),
         Claim(
@@ -161,7 +132,7 @@ def _facts(plan: Plan, rows: Rows) -> dict[str, str]:
     sets = "1 set" if plan.sets == 1 or plan.data else f"{plan.sets} sets"
     return {
         "training flights": f"{first['flights']:,d}, {sets}",
-        "test flights": f"{len(first['normal'])} normal, {len(first['abnormal'])} abnormal a set",
+        "test flights": f"{len(first['normal'])} normal, {len(first['abnormal'])} abnormal per set",
         "plain EM": f"from a random start, at most {plan.iterations} passes",
         "detector": f"our spectral model, its default method, on at most "
         f"{plan.detector_flights:,d} training flights",
@@ -178,33 +149,33 @@ def _sections(rows: Rows, plan: Plan, differences: Sequence[dict[str, Any]]) -> 
     ]
     auc = [(TITLES[m], *(f"{_mean(rows, m, size):.3f}" for size in sizes)) for m in TITLES]
     between = [_interval(d) for d in differences]
-    auc.append(("our spectral less EM (95 %)", *between))
+    auc.append(("our spectral minus EM (95 %)", *between))
     return [
         Section(
             "Likelihood of test flights (Figure 7 a, b)",
             f"At {sizes[0]}. Flights far below the others are drawn at the lower edge.",
             "likelihoods",
-            "Log-likelihood a symbol of normal and abnormal test flights",
+            "Log-likelihood per symbol of normal and abnormal test flights",
         ),
         Section(
             "ROC (Figure 7 c)",
-            f"At {sizes[0]}. The detector scores how far what a flight did is from what the model "
-            "expects, in place of likelihood: a flight in which something is missing is likely.",
+            f"At {sizes[0]}. The detector does not score by likelihood but by how far a flight "
+            "is from what the model expects: a flight in which something is missing is likely.",
             "roc",
             "ROC curves of four methods",
         ),
         Section(
             "AUC by model size (Figure 8)",
-            "Faint marks are sets, lines go through their means. Our spectral method chooses rank "
-            "and window by held-out likelihood, and the size is only the most it may choose.",
+            "Faint marks are single sets, lines connect their means. Our spectral method chooses "
+            "rank and window by held-out likelihood, and the size is only an upper limit.",
             "auc",
             "Area under the ROC curve by model size, here and in the paper",
             [Table("AUC, mean over sets", header, [*auc, *paper])],
         ),
         Section(
             "Running time (Table 1)",
-            f"Processor seconds. EM's time is that of a pass times {PAPER_ITERATIONS}. Held out is "
-            "the mean log-likelihood a symbol of the normal test flights.",
+            f"Processor seconds. EM's time is that of one pass times {PAPER_ITERATIONS}. Held out "
+            "is the mean log-likelihood per symbol of the normal test flights.",
             tables=[Table("Time and held-out likelihood", header, _times(rows, sizes))],
         ),
     ]
@@ -217,28 +188,26 @@ def _interval(d: dict[str, Any]) -> str:
 
 
 def _times(rows: Rows, sizes: Sequence[Size]) -> list[tuple[str, ...]]:
-    def row(name: str, values: Sequence[str]) -> tuple[str, ...]:
-        return (name, *values)
-
     seconds = {m: [_mean(rows, m, size, "seconds") for size in sizes] for m in TITLES}
     em = [PAPER_ITERATIONS * _mean(rows, "em", size, "per_pass") for size in sizes]
-    table = [row(TITLES[m], [duration(s) for s in seconds[m]]) for m in ("spectral", "pooled")]
-    table.append(row(f"{TITLES['em']}, {PAPER_ITERATIONS} passes", [duration(s) for s in em]))
-    ratio = [f"{a / b:.0f} ×" for a, b in zip(em, seconds["spectral"], strict=True)]
-    table.append(row("EM over our spectral", ratio))
-    table.append(row("EM to spectral's held-out, over spectral", [_equal(rows, s) for s in sizes]))
-    table.append(row(TITLES["detector"], [duration(s) for s in seconds["detector"]]))
+    table = [(TITLES[m], *map(duration, seconds[m])) for m in ("spectral", "pooled")]
+    table.append((f"{TITLES['em']}, {PAPER_ITERATIONS} passes", *map(duration, em)))
+    ratios = [f"{a / b:.0f} ×" for a, b in zip(em, seconds["spectral"], strict=True)]
+    table.append(("EM relative to our spectral", *ratios))
+    reached = [_equal(rows, size) for size in sizes]
+    table.append(("EM until spectral's held-out likelihood, relative to spectral", *reached))
+    table.append((TITLES["detector"], *map(duration, seconds["detector"])))
     for m in ("spectral", "pooled", "em"):
         held = [f"{_mean(rows, m, size, 'heldout'):.4f}" for size in sizes]
-        table.append(row(f"held out, {NAMES[m]}", held))
+        table.append((f"held out, {STYLES[m].name}", *held))
     if len(PAPER_HOURS) == len(sizes):
-        table.append(row("in the paper, spectral", [f"{hours} h" for hours in PAPER_HOURS]))
-        table.append(row("in the paper, EM", ["> 2 days"] * len(sizes)))
+        table.append(("in the paper, spectral", *(f"{hours} h" for hours in PAPER_HOURS)))
+        table.append(("in the paper, EM", *["> 2 days"] * len(sizes)))
     return table
 
 
 def _equal(rows: Rows, size: Size) -> str:
-    """How much longer EM takes to the spectral model's held-out likelihood, in the first set."""
+    """Time of EM to the spectral model's held-out likelihood over the spectral fit's, first set."""
     spectral, em = of(rows, "spectral", size)[0], of(rows, "em", size)[0]
     for _, seconds, heldout, _ in em["path"]:
         if heldout >= spectral["heldout"]:

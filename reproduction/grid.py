@@ -1,20 +1,20 @@
-"""A grid of measurements that can be stopped and taken up again: each cell is a small file.
+"""A grid of measurements that can be stopped and continued: each cell is a small file.
 
-A cell is named by what was asked (sizes, method, seed, ...). What it gave is stored as it is done,
-together with the question, so that a file answers this question and no other.
+A cell is named by its question (size, method, seed, ...). Its result is stored as soon as it is
+known, together with the question, so that a file answers this question and no other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+import click
 
 from sojourn.storage.atomic import atomic_write
 
@@ -23,13 +23,7 @@ Result = dict[str, Any]  # plain values: numbers, strings, lists
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: the question, and about how much work it is beside the others.
-
-    Examples
-    --------
-    >>> Cell({"method": "pooled", "n": 500}, work=1.0).file_name
-    'pooled-500-....json'
-    """
+    """One measurement: the question, and its expected work relative to the other cells."""
 
     asked: dict[str, Any]
     work: float = 1.0
@@ -43,57 +37,48 @@ class Cell:
 
 
 def run_grid(
-    cells: Sequence[Cell],
-    measure: Callable[[dict[str, Any]], Result],
-    folder: str | os.PathLike[str],
-    verbose: bool | None = None,
+    cells: Sequence[Cell], measure: Callable[[dict[str, Any]], Result], folder: Path
 ) -> list[Result]:
-    """Results of all cells, those that are not stored yet being measured now.
+    """Measure all cells that are not stored in the folder yet; question and result of each cell.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        In the order in which they are to be done.
-    measure : callable
-        Takes a cell's question and gives a dictionary of plain values.
-    folder : path
-        Where results are stored, a file a cell.
-    verbose : bool or None
-        Whether to show progress on the standard error stream; None for only on a terminal.
-
-    Returns
-    -------
-    list of dict
-        Question and result of each cell in one dictionary, in the order of the cells.
+    `measure` takes a cell's question and returns a dictionary of plain values. Progress is shown
+    where standard error is a terminal.
 
     Examples
     --------
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = run_grid([Cell({"n": 2})], lambda asked: {"square": asked["n"] ** 2}, folder)
-    ...     again = run_grid([Cell({"n": 2})], lambda asked: {}, folder)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     first = run_grid([Cell({"n": 2})], lambda asked: {"square": 4}, Path(name))
+    ...     again = run_grid([Cell({"n": 2})], lambda asked: {}, Path(name))
     >>> first == again, again
     (True, [{'n': 2, 'square': 4}])
     """
-    os.makedirs(folder, exist_ok=True)
-    stored = [_stored(cell, Path(folder)) for cell in cells]
-    left = sum(cell.work for cell, result in zip(cells, stored, strict=True) if result is None)
-    rows = []
-    with Bar(len(cells), sum(r is not None for r in stored), left, verbose) as bar:
-        for cell, result in zip(cells, stored, strict=True):
-            if result is None:
-                bar.show(" ".join(str(v) for v in cell.asked.values()))
-                result = measure(cell.asked)
-                text = json.dumps({"asked": cell.asked, "result": result}, indent=1)
-                with atomic_write(Path(folder) / cell.file_name) as file:
-                    file.write(text)
-                bar.advance(cell.work)
-            rows.append({**cell.asked, **result})
-    return rows
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [_stored(cell, folder) for cell in cells]
+    todo = [i for i, result in enumerate(results) if result is None]
+    work = [max(round(1000 * cell.work), 1) for cell in cells]  # the bar counts integers
+    with click.progressbar(
+        length=sum(work[i] for i in todo),
+        hidden=not sys.stderr.isatty(),
+        file=sys.stderr,
+        item_show_func=lambda i: None if i is None else _describe(cells[i], i, len(cells)),
+    ) as bar:
+        for i in todo:
+            bar.update(0, i)
+            results[i] = measure(cells[i].asked)
+            content = {"asked": cells[i].asked, "result": results[i]}
+            with atomic_write(folder / cells[i].file_name) as file:
+                file.write(json.dumps(content, indent=1))
+            bar.update(work[i], i)
+    return [{**cell.asked, **(result or {})} for cell, result in zip(cells, results, strict=True)]
+
+
+def _describe(cell: Cell, i: int, n: int) -> str:
+    return f"{i + 1}/{n}: {' '.join(str(value) for value in cell.asked.values())}"
 
 
 def _stored(cell: Cell, folder: Path) -> Result | None:
-    """What the cell's file says, or None if there is none, or not of this question."""
+    """The result in the cell's file; None if there is none, or it answers another question."""
     try:
         content = json.loads((folder / cell.file_name).read_bytes())
         asked, result = content["asked"], content["result"]
@@ -101,40 +86,6 @@ def _stored(cell: Cell, folder: Path) -> Result | None:
         return None  # measured again; the file is replaced
     same = asked == json.loads(json.dumps(cell.asked))  # tuples come back as lists
     return result if same and isinstance(result, dict) else None
-
-
-class Bar:
-    """A line on a terminal: how many cells are done, and about how long the others will take."""
-
-    def __init__(self, cells: int, done: int, left: float, verbose: bool | None = None) -> None:
-        self.cells, self.done, self.left, self.spent = cells, done, left, 0.0
-        self.began = time.perf_counter()
-        self.shown = sys.stderr.isatty() if verbose is None else verbose
-
-    def __enter__(self) -> Self:
-        return self
-
-    def advance(self, work: float) -> None:
-        """One more cell is done."""
-        self.done, self.left, self.spent = self.done + 1, self.left - work, self.spent + work
-
-    def show(self, what: str) -> None:
-        """Say what is being done now."""
-        if self.shown:
-            filled = ("━" * round(20 * self.done / self.cells)).ljust(20, "╌")
-            text = f"{filled} {self.done}/{self.cells}{self._time_left()}  {what}"
-            print(f"\r{text[:100]:<100s}", end="", file=sys.stderr, flush=True)
-
-    def _time_left(self) -> str:
-        if not self.spent:
-            return ""
-        elapsed = time.perf_counter() - self.began
-        return f", about {duration(elapsed / self.spent * self.left)} left"
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            self.show("")
-            print(file=sys.stderr)
 
 
 def duration(seconds: float) -> str:

@@ -1,82 +1,46 @@
-"""The numbers of the synthetic experiment, what they say of the paper's claims, and the page."""
+"""The synthetic experiment beside the paper's claims: the page, its tables and figures."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reproduction import figures
+from reproduction.figures import STYLES
 from reproduction.grid import duration, run_grid
-from reproduction.page import (
-    Claim,
-    Section,
-    Table,
-    needs,
-    save_csv,
-    save_figure,
-    save_page,
-)
+from reproduction.page import Claim, Page, Section, Table, without
 from reproduction.synthetic import (
-    BY_NAME,
     METHODS,
     Plan,
     Size,
+    Summary,
     cells,
     linear_entries,
     linear_fits,
     measure,
-)
-from reproduction.synthetic_figures import (
-    NAMES,
-    by_iteration,
-    by_training,
-    error_and_time,
-    times,
+    summarise,
 )
 
 
-def reproduce_synthetic(
-    folder: str | os.PathLike[str], plan: Plan | None = None, verbose: bool | None = None
-) -> Path:
-    """Run the synthetic experiment of the paper, or what is left of it, and write its page.
+def reproduce_synthetic(folder: Path, plan: Plan | None = None) -> Path:
+    """Run what is left of the synthetic experiment and write its page; the path of the page."""
+    plan = plan or Plan()
+    rows = run_grid(cells(plan), measure, folder / "cells")
+    return _page(rows, plan).save(folder)
 
-    Parameters
-    ----------
-    folder : path
-        Where figures, tables and the page go, and the cells that are done.
-    plan : Plan
-        What to run; by default what the paper did.
-    verbose : bool or None
-        Whether to show progress; None for only on a terminal.
 
-    Returns
-    -------
-    Path
-        The page.
-    """
-    needs("matplotlib", "jinja2")
-    plan, folder = plan or Plan(), Path(folder)
-    rows = run_grid(cells(plan), measure, folder / "cells", verbose)
+def _page(rows: list[dict[str, Any]], plan: Plan) -> Page:
     summary = summarise(rows)
-    save_csv([{k: v for k, v in row.items() if k != "path"} for row in rows], folder / "runs.csv")
-    save_csv(summary.rows, folder / "errors.csv")
     path = [
-        {**{k: row[k] for k in ("method", "size", "n", "run")}, "iteration": step} | rest
+        {name: row[name] for name in ("method", "size", "n", "run")}
+        | {"iteration": step, "seconds": seconds, "rmse": error}
         for row in rows
         for step, seconds, error in row.get("path", ())
-        for rest in ({"seconds": seconds, "rmse": error},)
     ]
-    save_csv(path, folder / "iterations.csv")
-    save_figure(by_iteration(rows, plan.sizes), folder, "error-by-iteration")
-    save_figure(by_training(summary, plan.sizes), folder, "error-by-training")
-    save_figure(times(summary, plan.sizes), folder, "time")
-    save_figure(error_and_time(summary, plan.sizes), folder, "error-and-time")
-    return save_page(
-        folder,
+    return Page(
         "The paper's synthetic experiment",
         "Figure 6 of “A Spectral Algorithm for Inference in Hidden Semi-Markov Models”, run again. "
         "The error is the root mean square, over the test sequences, of the relative deviation of "
@@ -84,47 +48,18 @@ def reproduce_synthetic(
         _facts(plan),
         claims(summary, plan),
         _sections(summary, plan),
+        {
+            "runs": [without(row, "path") for row in rows],
+            "errors": summary.rows,
+            "iterations": path,
+        },
+        {
+            "error-by-iteration": figures.by_iteration(rows, plan.sizes),
+            "error-by-training": figures.by_training(summary, plan.sizes),
+            "time": figures.times(summary, plan.sizes),
+            "error-and-time": figures.error_and_time(summary, plan.sizes),
+        },
     )
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A row for each size, method and N: how the errors of all runs lie, and the median time."""
-
-    rows: list[dict[str, Any]]
-
-    def of(self, size: Size, method: str) -> list[dict[str, Any]]:
-        """Rows of one line of a figure, by growing N."""
-        return [r for r in self.rows if tuple(r["size"]) == tuple(size) and r["method"] == method]
-
-    def at(self, size: Size, method: str, n: int) -> dict[str, Any] | None:
-        """One row, or None."""
-        return next((r for r in self.of(size, method) if r["n"] == n), None)
-
-
-def summarise(rows: Sequence[dict[str, Any]]) -> Summary:
-    """Mean, spread and quantiles of the errors over runs.
-
-    Examples
-    --------
-    >>> row = {"size": [3, 2, 2], "method": "pooled", "n": 500, "seconds": 1.0}
-    >>> found = summarise([{**row, "rmse": 0.1}, {**row, "rmse": 0.3}])
-    >>> round(found.rows[0]["mean"], 12), found.rows[0]["runs"]
-    (0.2, 2)
-    """
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((tuple(row["size"]), row["method"], row["n"]), []).append(row)
-    found = []
-    for (size, method, n), group in sorted(groups.items()):
-        errors = np.array([row["rmse"] for row in group])
-        mean, sd = float(errors.mean()), float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-        q10, median, q90 = np.quantile(errors, (0.1, 0.5, 0.9)).tolist()
-        one = {"size": list(size), "method": method, "n": n, "runs": len(group)}
-        one |= {"mean": mean, "sd": sd, "mean_less_sd": mean - sd, "mean_plus_sd": mean + sd}
-        one |= {"median": median, "q10": q10, "q90": q90, "worst": float(errors.max())}
-        found.append({**one, "seconds": float(np.median([row["seconds"] for row in group]))})
-    return Summary(found)
 
 
 def claims(summary: Summary, plan: Plan) -> list[Claim]:
@@ -154,10 +89,11 @@ def claims(summary: Summary, plan: Plan) -> list[Claim]:
 
 
 Found = tuple[str, bool | None]
+NO_EM: Found = ("EM was not run", None)
 
 
 def _for_all(plan: Plan, find: Callable[[Size], Found]) -> Found:
-    """One sentence a size; it agrees where it does for all."""
+    """One sentence per size; the claim holds if it holds for all of them."""
     found = [(size, *find(size)) for size in plan.sizes]
     text = " ".join(f"({', '.join(map(str, size))}): {sentence}." for size, sentence, _ in found)
     agree = [agrees for *_, agrees in found]
@@ -166,40 +102,37 @@ def _for_all(plan: Plan, find: Callable[[Size], Found]) -> Found:
 
 def _falls(summary: Summary, size: Size) -> Found:
     parts, falls = [], True
-    for method in ("pooled", "adjacent"):
+    for method in ("pooled", "spectral"):
         found = summary.of(size, method)
         first, last = found[0], found[-1]
         falls &= last["median"] < first["median"]
         parts.append(
-            f"{NAMES[method]} from {first['median']:.2f} (N={first['n']:,d}) to "
+            f"{STYLES[method].name} from {first['median']:.2f} (N={first['n']:,d}) to "
             f"{last['median']:.2f} (N={last['n']:,d})"
         )
     return "; ".join(parts), falls
 
 
-def _both(summary: Summary, size: Size, n: int) -> dict[str, float]:
-    rows = {name: summary.at(size, name, n) for name in NAMES}
-    return {name: row["median"] for name, row in rows.items() if row}
-
-
-def _listed(errors: dict[str, float], n: int) -> str:
-    listed = ", ".join(f"{NAMES[name]} {value:.2f}" for name, value in errors.items())
-    return f"at N={n:,d} {listed}"
+def _medians(summary: Summary, size: Size, n: int) -> tuple[dict[str, float], str]:
+    """Median errors of all methods at N, also as text."""
+    rows = {name: summary.at(size, name, n) for name in STYLES}
+    errors = {name: row["median"] for name, row in rows.items() if row}
+    listed = ", ".join(f"{STYLES[name].name} {value:.2f}" for name, value in errors.items())
+    return errors, f"at N={n:,d} {listed}"
 
 
 def _small(summary: Summary, size: Size, n: int) -> Found:
-    errors = _both(summary, size, n)
+    errors, text = _medians(summary, size, n)
     if "em" not in errors:
-        return "EM was not run", None
-    return _listed(errors, n), errors["em"] < min(errors["pooled"], errors["adjacent"])
+        return NO_EM
+    return text, errors["em"] < min(errors["pooled"], errors["spectral"])
 
 
 def _large(summary: Summary, size: Size) -> Found:
     if not (em := summary.of(size, "em")):
-        return "EM was not run", None
-    n = em[-1]["n"]
-    errors = _both(summary, size, n)
-    return _listed(errors, n), errors["pooled"] < errors["em"]
+        return NO_EM
+    errors, text = _medians(summary, size, em[-1]["n"])
+    return text, errors["pooled"] < errors["em"]
 
 
 def _larger(summary: Summary, plan: Plan) -> Found:
@@ -215,15 +148,13 @@ def _larger(summary: Summary, plan: Plan) -> Found:
 
 def _faster(summary: Summary, size: Size) -> Found:
     if not (em := summary.of(size, "em")):
-        return "EM was not run", None
-    ratios = {}
-    for method in ("pooled", "adjacent"):
-        row = summary.at(size, method, em[-1]["n"])
-        ratios[method] = em[-1]["seconds"] / row["seconds"] if row else np.nan
+        return NO_EM
+    n, seconds = em[-1]["n"], em[-1]["seconds"]
+    rows = {method: summary.at(size, method, n) for method in ("pooled", "spectral")}
+    ratios = {method: seconds / row["seconds"] if row else np.nan for method, row in rows.items()}
     text = (
-        f"at N={em[-1]['n']:,d} plain EM took {duration(em[-1]['seconds'])}, "
-        f"{ratios['pooled']:.0f} times as long as the paper's method and {ratios['adjacent']:.0f} "
-        f"times as long as ours"
+        f"at N={n:,d} plain EM took {duration(seconds)}, {ratios['pooled']:.0f} times as long as "
+        f"the paper's method and {ratios['spectral']:.0f} times as long as ours"
     )
     return text, ratios["pooled"] >= 100  # two orders of magnitude
 
@@ -235,24 +166,24 @@ def _facts(plan: Plan) -> dict[str, str]:
         "sizes (n_o, n_x, n_d)": ", ".join(str(size) for size in plan.sizes),
         "training sequences": ", ".join(f"{n:,d}" for n in plan.training) + ", of 100 symbols",
         "test sequences": f"{plan.test:,d}, of 100 symbols",
-        "EM": f"at most {plan.iterations} passes, or until a pass gains less than 1e-8 nats a "
+        "EM": f"at most {plan.iterations} passes, or until a pass gains less than 1e-8 nats per "
         f"symbol{limit}",
     }
 
 
 def _sections(summary: Summary, plan: Plan) -> list[Section]:
-    unfit = [size for size in plan.sizes if not linear_fits(size)]
-    linear = " ".join(
+    too_large = " ".join(
         f"At {size} it would need a table of {linear_entries(size):,d} entries "
         f"({linear_entries(size) * 8 / 2**30:.1f} GiB), which is not held."
-        for size in unfit
+        for size in plan.sizes
+        if not linear_fits(size)
     )
     return [
         Section(
             "Error by iteration of EM (a, d)",
-            "Medians over runs. The straight lines are the spectral methods, which do not iterate.",
+            "Medians over runs. The flat lines are the spectral methods, which do not iterate.",
             "error-by-iteration",
-            "Error of plain EM against iterations, with the spectral methods as straight lines",
+            "Error of plain EM against iterations, with the spectral methods as flat lines",
         ),
         Section(
             "Error by the number of training sequences (b, e)",
@@ -273,13 +204,13 @@ def _sections(summary: Summary, plan: Plan) -> list[Section]:
             "Which method to use: down and to the left is better. Numbers beside points are "
             "training sequences.",
             "error-and-time",
-            "Error against processor seconds, one line a method",
+            "Error against processor seconds, one line per method",
         ),
         Section(
             "A linear number of observations",
-            "Corollary 3 asks for ℓ = n_d symbols in a row, as the general method for junction "
+            "Corollary 3 asks for ℓ = n_d consecutive symbols, as the general method for junction "
             "trees would; Theorem 1 for a number that is logarithmic in n_d. At (3, 2, 2) both are "
-            f"two symbols in a row, and the results are the same. {linear}",
+            f"two consecutive symbols, and the results are the same. {too_large}",
         ),
     ]
 
@@ -287,13 +218,9 @@ def _sections(summary: Summary, plan: Plan) -> list[Section]:
 def _table(summary: Summary, plan: Plan, size: Size) -> Table:
     rows = []
     for method in METHODS:
-        values = []
-        for n in plan.training:
-            row = summary.at(size, method.name, n)
-            values.append(
-                f"{row['median']:.3f} ({row['q10']:.2f}–{row['q90']:.2f})" if row else "–"
-            )
-        if any(value != "–" for value in values):
-            rows.append((BY_NAME[method.name].title, *values))
+        found = [summary.at(size, method.name, n) for n in plan.training]
+        values = [f"{r['median']:.3f} ({r['q10']:.2f}–{r['q90']:.2f})" if r else "–" for r in found]
+        if any(found):
+            rows.append((method.title, *values))
     header = ("", *(f"N={n:,d}" for n in plan.training))
     return Table(f"{size}: median RMSE (10–90 % of runs)", header, rows)

@@ -1,4 +1,4 @@
-"""The aviation experiment, end to end in its quick form, and on recordings of one's own."""
+"""The aviation experiment, end to end in its quick form, and on recordings of your own."""
 
 import csv
 import xml.etree.ElementTree as ET
@@ -79,7 +79,7 @@ def test_plans_are_the_papers_by_default():
     assert {a["set"] for a in (c.asked for c in cells(Plan(sets=5)))} == set(range(5))
 
 
-def test_auc_counts_pairs_and_puts_the_impossible_below_all():
+def test_auc_counts_pairs_and_puts_impossible_flights_lowest():
     normal, abnormal = np.array([-1.0, -2.0, -2.5]), np.array([-3.0, -1.5, -np.inf])
     pairs = np.mean(abnormal[:, None] < normal)
     assert auc(normal, abnormal) == pytest.approx(pairs)
@@ -100,7 +100,7 @@ def test_the_interval_is_students():
 
 
 def recordings(folder, seed=0):
-    """Controls that are turned now and then; in abnormal flights all of them, all the time."""
+    """Controls that change now and then; in abnormal flights six times as often."""
     rng = np.random.default_rng(seed)
     for part, n, busy in (("train", 30, 1), ("normal", 10, 1), ("abnormal", 10, 6)):
         steps = 120
@@ -114,7 +114,7 @@ def recordings(folder, seed=0):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
-def test_recordings_of_ones_own_take_the_place_of_simulated_flights(tmp_path, kind):
+def test_own_recordings_replace_simulated_flights(tmp_path, kind):
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
     for part, flights in recordings(tmp_path):
@@ -149,7 +149,7 @@ def test_other_recordings_are_other_cells(tmp_path):
     assert not names[0] & names[1]
 
 
-def test_what_is_wrong_with_recordings_is_said(tmp_path, capsys):
+def test_faulty_recordings_are_named(tmp_path, capsys):
     with pytest.raises(SojournError, match=r"no train\.parquet, train\.csv or folder train"):
         recorded(tmp_path)
     pq.write_table(pa.table({"tail": [1], "knob": [2]}), tmp_path / "train.parquet")

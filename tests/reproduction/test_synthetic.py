@@ -1,7 +1,9 @@
-"""The synthetic experiment, end to end in its quick form; and a grid that can be taken up again."""
+"""The synthetic experiment, end to end in its quick form; and a grid that can be continued."""
 
 import csv
+import io
 import json
+import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -9,16 +11,16 @@ import pytest
 
 from reproduction import synthetic, synthetic_page
 from reproduction.__main__ import run
-from reproduction.grid import Bar, Cell, run_grid
-from reproduction.page import save_page
-from reproduction.synthetic import BY_NAME, QUICK, Plan, cells, linear_fits
+from reproduction.grid import Cell, run_grid
+from reproduction.page import Page
+from reproduction.synthetic import METHODS, QUICK, Plan, cells, linear_fits
 
 FIGURES = ("error-by-iteration", "error-by-training", "time", "error-and-time")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What ``sojourn reproduce synthetic --quick`` leaves behind."""
+    """What ``python -m reproduction synthetic --quick`` leaves behind."""
     folder = tmp_path_factory.mktemp("synthetic")
     assert run(["synthetic", "--quick", "-o", str(folder)]) == 0
     return folder
@@ -66,11 +68,11 @@ def test_effects_have_the_direction_that_the_full_run_finds(folder):
     # Each holds by a factor of 1.2 or more at these seeds.
     found = medians(folder)
     for size in ("3 2 2", "5 4 6"):
-        for method in ("pooled", "adjacent"):
+        for method in ("pooled", "spectral"):
             assert found[size, method, 4000][0] < found[size, method, 400][0] / 1.2
-        assert found[size, "hsmm", 400][0] < found[size, "adjacent", 400][0] / 1.2
+        assert found[size, "hsmm", 400][0] < found[size, "spectral", 400][0] / 1.2
         assert found[size, "hsmm", 400][0] < 1.5 * found[size, "bound", 400][0]
-        assert found[size, "adjacent", 400][0] < found[size, "pooled", 400][0] / 1.2
+        assert found[size, "spectral", 400][0] < found[size, "pooled", 400][0] / 1.2
         # 40 iterations against a fit of hundredths of a second: a factor of ten in fact
         assert found[size, "pooled", 400][1] < found[size, "em", 400][1] / 2
     assert found["5 4 6", "pooled", 4000][0] > 2 * found["3 2 2", "pooled", 4000][0]
@@ -98,10 +100,11 @@ def test_plans_are_the_papers_by_default():
     assert {tuple(a["size"]) for a in asked} == {(3, 2, 2), (5, 4, 6)}
     assert {a["test"] for a in asked} == {1000}
     capped = [cell.asked for cell in cells(Plan(runs=1, most_for_em=1000))]
-    assert max(a["n"] for a in capped if BY_NAME[a["method"]].iterative) == 1000
+    iterative = {method.name for method in METHODS if method.iterative}
+    assert max(a["n"] for a in capped if a["method"] in iterative) == 1000
 
 
-def test_error_is_that_of_likelihoods_and_zero_counts_as_all_wrong():
+def test_rmse_is_of_likelihoods_and_a_zero_counts_as_an_error_of_one():
     true = np.log([0.1, 0.2])
     assert synthetic.rmse(true, true) == 0
     assert synthetic.rmse(np.array([-np.inf, np.log(0.2)]), true) == pytest.approx(np.sqrt(0.5))
@@ -116,24 +119,22 @@ def test_claims_are_judged_by_the_medians():
             for (m, n), e in errors.items()
         ]
 
-    seconds = {"pooled": 0.1, "adjacent": 0.2, "em": 100.0}
+    seconds = {"pooled": 0.1, "spectral": 0.2, "em": 100.0}
     errors = {("pooled", 500): 0.5, ("pooled", 5000): 0.1, ("em", 500): 0.2, ("em", 5000): 0.2}
-    errors |= {("adjacent", n): errors["pooled", n] for n in (500, 5000)}
+    errors |= {("spectral", n): errors["pooled", n] for n in (500, 5000)}
     plan = Plan(runs=1, training=(500, 5000))
-    summary = synthetic_page.summarise(rows(errors, seconds))
+    summary = synthetic.summarise(rows(errors, seconds))
     paper = synthetic_page.claims(summary, plan)
     assert [claim.agrees for claim in paper] == [True, True, True, False, True]
     errors |= {("pooled", 5000): 0.6, ("em", 500): 0.7}
-    summary = synthetic_page.summarise(rows(errors, {**seconds, "em": 1.0}))
+    summary = synthetic.summarise(rows(errors, {**seconds, "em": 1.0}))
     other = synthetic_page.claims(summary, plan)
     assert [claim.agrees for claim in other] == [False, False, False, False, False]
-    without = synthetic_page.summarise(
-        [row for row in rows(errors, seconds) if row["method"] != "em"]
-    )
+    without = synthetic.summarise([row for row in rows(errors, seconds) if row["method"] != "em"])
     assert [c.agrees for c in synthetic_page.claims(without, plan)][1:3] == [None, None]
 
 
-def test_a_grid_that_was_stopped_goes_on_where_it_was(tmp_path):
+def test_a_stopped_grid_continues_with_the_cells_that_are_left(tmp_path):
     asked = []
 
     def measure(question):
@@ -160,20 +161,18 @@ def test_a_file_that_answers_another_question_is_measured_again(tmp_path, conten
     assert len(list(tmp_path.iterdir())) == 1  # no draft is left
 
 
-def test_progress_tells_what_is_left(capsys):
-    with Bar(4, 1, 3.0, verbose=True) as bar:
-        bar.advance(1.0)
-        bar.began -= 50
-        bar.show("adjacent")
-    text = capsys.readouterr().err
-    assert "2/4, about 100 s left" in text
-    with Bar(1, 0, 1.0) as quiet:  # no terminal here
-        quiet.show("x")
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(tmp_path, monkeypatch, terminal):
+    screen = io.StringIO()
+    screen.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", screen)
+    run_grid([Cell({"method": "em", "n": n}) for n in (1, 2)], lambda _: {}, tmp_path)
+    assert ("2/2: em 2" in screen.getvalue()) == terminal
+    assert terminal or not screen.getvalue()
 
 
 def test_a_page_shows_names_as_text(tmp_path):
-    page = save_page(tmp_path, "<b>&", "<script>", {"a": "<i>"}, [], [])
+    page = Page("<b>&", "<script>", {"a": "<i>"}).save(tmp_path)
     text = page.read_text("utf-8")
     assert "<script>" not in text
     assert "<i>" not in text
