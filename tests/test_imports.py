@@ -23,11 +23,11 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scale": (("data", "io"), ()),
     "exact": (("data", "scale"), ()),
     "spectral": (("data", "scale", "exact"), ()),
-    "em": (("data", "storage", "scale", "exact", "spectral"), ("__version__",)),
+    "em": (("data", "storage", "scale", "exact", "spectral"), ()),
     # a model saves itself and scores as a stream: what does that is loaded when it is called
     "estimators": (("data", "io", "scale", "exact", "spectral", "em"), ("persist",)),
     "detect": (("data", "exact", "estimators"), ("persist",)),
-    "persist": (ABOVE, ("__version__",)),
+    "persist": (ABOVE, ()),
     "plot": (("data", "exact", "estimators", "detect"), ()),
     "datasets": (("data", "scale", "exact"), ()),
     "report": (("data", "storage", "estimators", "detect", "plot"), ()),

@@ -14,6 +14,7 @@ from safetensors.numpy import save as serialise
 import sojourn as sj
 from sojourn.estimators.hsmm import HSMM
 from sojourn.persist import saving
+from sojourn.persist.validate import check_model
 from sojourn.storage import container
 from sojourn.storage.codec import decode, encode
 
@@ -80,7 +81,7 @@ def test_hsmm_scores_to_the_same_bits(tmp_path):
     assert all(map(np.array_equal, loaded.predict(HELD), model.predict(HELD)))
 
 
-def test_the_law_of_the_first_stay_is_kept(tmp_path):
+def test_the_distribution_of_the_first_stay_is_kept(tmp_path):
     model = hsmm(left_censored=True)
     model.initial_ = np.full((3, 4), 1 / 12)
     loaded = again(model, tmp_path)
@@ -95,7 +96,7 @@ def test_a_model_fitted_from_given_tables_keeps_them(tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_partial_fit_goes_on_after_loading(algorithm, tmp_path):
+def test_partial_fit_continues_after_loading(algorithm, tmp_path):
     whole = spectral(algorithm=algorithm)
     first = sj.SpectralHSMM(2, 2, algorithm=algorithm).fit(DATA[:150])
     loaded = again(first, tmp_path).partial_fit(DATA[150:])
@@ -103,7 +104,7 @@ def test_partial_fit_goes_on_after_loading(algorithm, tmp_path):
     assert np.array_equal(loaded.score_samples(HELD), whole.score_samples(HELD))
 
 
-def test_moments_can_be_left_out_and_are_missed(tmp_path):
+def test_partial_fit_fails_after_a_save_without_moments(tmp_path):
     model = spectral()
     full, small = tmp_path / "full.sojourn", tmp_path / "small.sojourn"
     model.save(full)
@@ -113,7 +114,7 @@ def test_moments_can_be_left_out_and_are_missed(tmp_path):
     assert same_scores(model, loaded, HELD)
     with pytest.raises(sj.SojournError, match="saved without its moments"):
         loaded.partial_fit(DATA)
-    loaded.save(small)  # saved again, they are still missing and still missed
+    loaded.save(small)  # saved again, they are still missing
     with pytest.raises(sj.SojournError, match="saved without its moments"):
         sj.load(small).partial_fit(DATA)
 
@@ -188,7 +189,7 @@ def test_plain_values_come_back_with_their_types():
     assert type(found["d"]) is float
 
 
-def test_what_cannot_be_held_is_named(tmp_path):
+def test_errors_name_what_a_file_cannot_hold(tmp_path):
     model = spectral()
     model.random_state = np.random.default_rng(0)
     with pytest.raises(sj.SojournError, match=r"arguments.random_state is a Generator.*set_params"):
@@ -214,7 +215,7 @@ def test_golden_files_of_schema_1_are_read(name):
     expected = json.loads((GOLDEN / f"{name}-1.json").read_text("utf-8"))
     model = sj.load(GOLDEN / f"{name}-1.sojourn")
     assert model.vocabulary_.tolist() == expected["vocabulary"]
-    # Another processor may add in another order: some units in the last place a symbol.
+    # Another processor may add in another order: some units in the last place per symbol.
     found = model.score_samples(expected["sequences"])
     np.testing.assert_allclose(found, expected["log_prob"], rtol=1e-12)
     if name == "spectral":
@@ -266,6 +267,14 @@ def test_arrays_that_were_changed_and_signed_again_cannot_reach_a_kernel(estimat
     assert changed > 10
 
 
+def test_a_vocabulary_of_another_model_is_refused():
+    model = hsmm()
+    check_model(model)
+    model.vocabulary_ = model.vocabulary_[:2]
+    with pytest.raises(sj.SojournError, match="vocabulary has 2 symbols, n_symbols_ is 5, the mod"):
+        check_model(model)
+
+
 def test_codes_beyond_the_vocabulary_cannot_reach_a_kernel(tmp_path):
     content, arrays = content_of(spectral())
     codes = arrays["learned.moments_.heldout.codes"].copy()
@@ -278,7 +287,7 @@ def test_codes_beyond_the_vocabulary_cannot_reach_a_kernel(tmp_path):
         sj.load(path)
 
 
-def test_a_path_that_is_no_model_is_named(tmp_path):
+def test_errors_name_a_path_that_is_no_model(tmp_path):
     for name, data in (
         ("empty", b""),
         ("short", b"\x05"),
@@ -315,7 +324,7 @@ def test_mutations_of_a_file_are_refused_or_change_nothing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["spectral", "hsmm"])
-def test_changes_that_were_signed_are_refused_or_harmless(name, tmp_path):
+def test_signed_changes_are_refused_or_harmless(name, tmp_path):
     symbols = json.loads((GOLDEN / f"{name}-1.json").read_text("utf-8"))["vocabulary"]
 
     def use(model):
@@ -327,7 +336,7 @@ def test_changes_that_were_signed_are_refused_or_harmless(name, tmp_path):
     assert min(tally.values()) > 100
 
 
-def test_a_header_without_end_is_refused(tmp_path):
+def test_a_deeply_nested_header_is_refused(tmp_path):
     content, arrays = content_of(hsmm())
     deep = "[" * 5000 + "]" * 5000
     text = container._canonical({**content, "learned": 0}).replace(

@@ -34,8 +34,6 @@ class Checkpoint:
 
     def save(self, saved: Saved) -> None:
         """Put this in place of what was there; if that fails, what was there stays."""
-        from sojourn import __version__
-
         arrays: Arrays = {}
         value = {
             "sizes": np.array(saved.sizes, np.int64),
@@ -45,9 +43,6 @@ class Checkpoint:
             "climb": saved.climb,
         }
         content = {
-            "magic": container.MAGIC,
-            "schema": container.SCHEMA,
-            "version": __version__,
             "estimator": KIND,
             "facts": encode(self.facts, "facts", arrays, FORMS),
             "saved": encode(value, "saved", arrays, FORMS),

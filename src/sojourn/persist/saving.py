@@ -28,7 +28,7 @@ from sojourn.spectral.moments import Moments
 from sojourn.spectral.operators import Operators
 from sojourn.spectral.select_rank import Choice, Trial
 from sojourn.storage.codec import Arrays, Form, dataclass_form, decode, encode
-from sojourn.storage.container import DAMAGE, MAGIC, SCHEMA, damaged, read, write
+from sojourn.storage.container import DAMAGE, damaged, read, write
 
 ESTIMATORS = {cls.__name__: cls for cls in (HSMM, SpectralHSMM, AnomalyDetector)}
 PLAIN = (
@@ -107,8 +107,6 @@ def save(
     >>> bool((again.score_samples(seqs) == model.score_samples(seqs)).all())
     True
     """
-    from sojourn import __version__
-
     check_is_fitted(model)
     if type(model) not in ESTIMATORS.values():
         raise SojournError(
@@ -122,9 +120,6 @@ def save(
         state["learned"]["extras_"] = dict(extras)
     arrays: Arrays = {}
     content = {
-        "magic": MAGIC,
-        "schema": SCHEMA,
-        "version": __version__,
         "estimator": type(model).__name__,
         **{key: encode(value, key, arrays, FORMS) for key, value in state.items()},
         "moments": kept is not None,

@@ -14,7 +14,6 @@ from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
-from sojourn.estimators.hsmm import HSMM
 from sojourn.exact.params import Params
 from sojourn.spectral.lowrank_operators import SharedOperators
 from sojourn.spectral.moment_tables import shape_of
@@ -24,34 +23,21 @@ from sojourn.spectral.windows import check_offsets
 
 
 def check_model(model: Any) -> None:
-    """Raise an error if the parts of a fitted model do not fit together.
-
-    Examples
-    --------
-    >>> from sojourn import Params, SpectralHSMM
-    >>> model = SpectralHSMM(2, 2).fit(Params.random(2, 2, 3, rng=0).sample(50, 50, rng=1))
-    >>> check_model(model)
-    >>> model.vocabulary_ = model.vocabulary_[:2]
-    >>> check_model(model)
-    Traceback (most recent call last):
-    sojourn.errors.SojournError: the vocabulary has 2 symbols, n_symbols_ is 3, the model has 3
-    """
+    """Raise an error if the parts of a fitted model do not fit together."""
     check_choice("unknown", model.unknown, ("error", "missing"))
     names = model.vocabulary_
     # Sequences check their vocabulary: here those of one missing symbol.
     Sequences(np.array([-1], np.int32), np.array([0, 1]), names, np.array([0]))
     _require(names.dtype.kind == "U" or (names.dtype == int and (names >= 0).all()), "vocabulary_")
-    is_hsmm = isinstance(model, HSMM)
-    _require_type(
-        model, "params_" if is_hsmm else "operators_", Params | Operators | SharedOperators
-    )
-    n_o = (model.params_ if is_hsmm else model.operators_).n_symbols
+    tables = "params_" if model.has_states else "operators_"
+    _require_type(model, tables, Params if model.has_states else Operators | SharedOperators)
+    n_o = getattr(model, tables).n_symbols
     if not len(names) == model.n_symbols_ == n_o:
         raise SojournError(
             f"the vocabulary has {len(names)} symbols, n_symbols_ is {model.n_symbols_}, the model "
             f"has {n_o}"
         )
-    if is_hsmm:
+    if model.has_states:
         _check_initial(model)
     else:
         _check_spectral(model)
@@ -76,14 +62,7 @@ def _check_spectral(model: Any) -> None:
 
 
 def check_detector(detector: Any) -> None:
-    """Raise an error if the parts of a fitted detector do not fit together.
-
-    Examples
-    --------
-    >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
-    >>> seqs = Params.random(2, 2, 3, rng=0).sample(50, 50, rng=1)
-    >>> check_detector(AnomalyDetector(SpectralHSMM(2, 2), cv=2).fit(seqs))
-    """
+    """Raise an error if the parts of a fitted detector do not fit together."""
     check_choice("method", detector.method, METHODS)
     for name in ("contamination", "centre_"):
         value = getattr(detector, name)
@@ -101,7 +80,7 @@ def check_detector(detector: Any) -> None:
     _require(all(isinstance(block, Whitening) for block in blocks), "whitenings_")
     _require(len(detector.whitenings_) == cv, "whitenings_")
     _require_type(detector, "norms_", Norms)
-    n_x = detector.model_.params_.n_states if isinstance(detector.model_, HSMM) else 0
+    n_x = detector.model_.params_.n_states if detector.model_.has_states else 0
     _require(detector.norms_.share.shape[1] == len(detector.vocabulary_), "norms_")
     _require(len(detector.norms_.changes) == n_x, "norms_")
 

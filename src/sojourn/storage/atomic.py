@@ -22,25 +22,8 @@ def atomic_write(
 
     The data are on the disk before the old file goes. A symbolic link is followed, permissions of
     an old file are kept. Pipes and character devices are written to as they are; nothing else but
-    a regular file is replaced.
-
-    Parameters
-    ----------
-    path : str or path
-    mode : "w" or "wb"
-        Text is UTF-8 with its line ends as given.
-    check : callable, optional
-        Called with the path of the complete draft; what it raises keeps the old file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = os.path.join(folder, "a.txt")
-    ...     with atomic_write(target) as file:
-    ...         _ = file.write("all or nothing")
-    ...     os.listdir(folder)
-    ['a.txt']
+    a regular file is replaced. The mode is "w" (UTF-8, line ends as given) or "wb". `check` is
+    called with the path of the complete draft; what it raises keeps the old file.
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     target = os.path.realpath(path)

@@ -26,35 +26,23 @@ SCHEMA = 1
 MAX_HEADER = 100_000_000
 # What reading a damaged file can run into, apart from errors of the system.
 DAMAGE = (
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    IndexError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
+    *(KeyError, IndexError, TypeError, AttributeError, ValueError),
+    *(OverflowError, RecursionError, MemoryError),
 )
 
 
 def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Arrays) -> None:
     """Write the file atomically; what was written is read back before it replaces an old one."""
+    from sojourn import __version__
+
+    content = {"magic": MAGIC, "schema": SCHEMA, "version": __version__, **content}
     # The checksum is of the arrays as they are in memory.
     with atomic_write(path, "wb", check=read) as file:
         file.write(to_bytes(content, arrays))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a file, after every check that needs no estimator.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     read(file.name)
-    Traceback (most recent call last):
-    sojourn.errors.SojournError: ... is not a saved model of sojourn, or is cut off
-    """
+    """Header and arrays of a file, after every check that needs no estimator."""
     name = os.fspath(path)
     with open(name, "rb") as file:
         size = file.read(8)
@@ -68,14 +56,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
 
 
 def to_bytes(content: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """The file as bytes: arrays, and the header with their names and the checksum.
-
-    Examples
-    --------
-    >>> from safetensors.numpy import load as parse
-    >>> parse(to_bytes({"magic": MAGIC}, {"x": np.array([1, 2])}))
-    {'x': array([1, 2])}
-    """
+    """The file as bytes: arrays, and the header with their names and the checksum."""
     from safetensors.numpy import save as serialise
 
     # safetensors writes what lies at an array's address, whatever its strides.
