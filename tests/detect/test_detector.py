@@ -1,4 +1,4 @@
-"""The detector: calibrated, consistent, saved to the same bits, and able to say why."""
+"""The detector: calibrated, consistent, saved to the same bits, with reasons."""
 
 import warnings
 
@@ -9,12 +9,13 @@ from sklearn.exceptions import NotFittedError
 
 import sojourn as sj
 from sojourn import cli
+from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
+from sojourn.detect.residuals import symbol_counts, whiten
 
 P = sj.Params.random(2, 3, 4, rng=0)
 TRAIN, TEST = P.sample(60, 60, rng=1), P.sample(40, 60, rng=2)
 ODD = [[0] * 60, [0, 1, 2, 3] * 15]
-METHODS = ("residual", "loglik", "typicality")
 
 
 def hsmm():
@@ -46,6 +47,20 @@ def test_margin_is_negative_exactly_where_the_p_value_is_at_most_the_rate():
         assert np.array_equal(calibration.margin(new, rate) < 0, calibration.pvalues(new) <= rate)
 
 
+def test_counts_of_symbols_leave_out_missing_ones():
+    found = symbol_counts(sj.Sequences.from_lists([[0, 1, 1], [0, None]]))
+    np.testing.assert_array_equal(found, [[1, 2], [1, 0]])
+    halves = symbol_counts(sj.Sequences.from_lists([[0, 1, 1, 1], [0, None]]), parts=2)
+    np.testing.assert_array_equal(halves, [[1, 1], [0, 2], [1, 0], [0, 0]])
+
+
+def test_whitened_distances_of_normal_rows_have_mean_zero():
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
+    learned = whiten(rows[:500])
+    learned = learned.scaled(learned.distance(rows[500:]))
+    assert abs(learned.standard(rows).mean()) < 0.1
+
+
 def test_p_values_by_hand():
     found = Calibration(np.array([1.0, 3.0, 2.0])).pvalues(np.array([1.0, 2.5, 0.0]))
     np.testing.assert_array_equal(found, [2 / 4, 3 / 4, 1 / 4])
@@ -66,7 +81,7 @@ def test_false_alarms_come_at_the_nominal_rate(method):
     assert abs(np.mean(alarms) - rate) < 3 * spread / np.sqrt(draws)
 
 
-def test_what_is_odd_is_found_and_explained(detector):
+def test_odd_sequences_are_found_and_explained(detector):
     assert (detector.predict(ODD) == -1).all()
     first, second = detector.explain(ODD)
     assert first.pvalue == 1 / 61
@@ -105,9 +120,9 @@ def test_symbols_that_are_re_timed_but_equally_frequent_are_found(detector):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["hsmm", "spectral"])
-def test_a_saved_detector_gives_the_same_numbers(kind, method, tmp_path):
-    model = hsmm() if kind == "hsmm" else sj.SpectralHSMM(2, 2)
+@pytest.mark.parametrize("name", ["hsmm", "spectral"])
+def test_a_saved_detector_gives_the_same_numbers(name, method, tmp_path):
+    model = hsmm() if name == "hsmm" else sj.SpectralHSMM(2, 2)
     found = sj.AnomalyDetector(model, method=method, cv=2).fit(TRAIN)
     found.save(tmp_path / "detector.sojourn")
     again = sj.load(tmp_path / "detector.sojourn")
@@ -127,13 +142,13 @@ def test_a_fitted_model_is_only_calibrated(tmp_path):
         sj.AnomalyDetector(hsmm(), refit=False).fit(TRAIN)
 
 
-def test_too_few_sequences_say_the_least_p_value():
+def test_too_few_sequences_for_a_rate_are_refused_with_the_least_p_value():
     found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), contamination=0.01)
     with pytest.raises(sj.SojournError, match=r"1/61 = 0.016 and more.*at least 99 sequences"):
         found.fit(TRAIN)
 
 
-def test_identical_sequences_are_told():
+def test_identical_training_sequences_give_a_warning():
     found = sj.AnomalyDetector(hsmm(), cv=2)
     with pytest.warns(UserWarning, match="all 30 training sequences are identical"):
         found.fit([[0, 0, 1, 1, 2, 0]] * 30)
@@ -156,12 +171,12 @@ def test_bad_arguments_are_refused(options, words):
         sj.AnomalyDetector(**{"model": sj.SpectralHSMM(2, 2), **options}).fit(TRAIN)
 
 
-def test_an_unfitted_detector_says_so():
+def test_an_unfitted_detector_is_refused():
     with pytest.raises(NotFittedError):
         sj.AnomalyDetector(hsmm()).pvalues(TEST)
 
 
-def test_it_clones_as_scikit_learn_asks(detector):
+def test_a_clone_is_not_fitted(detector):
     copy = clone(detector)
     assert not hasattr(copy, "model_")
     assert copy.model is not detector.model

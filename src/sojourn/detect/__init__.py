@@ -5,3 +5,5 @@ the reasons in words.
 
 May import: `data`, `exact`, `estimators`. Start reading: `detector`.
 """
+
+METHODS = ("residual", "loglik", "typicality")  # what a detector can score

@@ -1,12 +1,12 @@
-"""From scores to p-values: where a score stands among those of sequences held out of the fit.
+"""From scores to p-values: the rank of a score among those of sequences held out of the fit.
 
 Sequence i of the training set is scored by a model that was fitted without its fold. A new sequence
 is scored by one of the same models, so that its score, if it is normal, is distributed as theirs.
 With n training sequences, of which c score no higher than the new one, its p-value is
 (c + 1) / (n + 1).
 
-One model and not all of them: the ranks that several models give, averaged, are less extreme than
-those that one gives, and p-values would be too large where few sequences leave the models unlike.
+One model and not all of them: ranks averaged over several models are less extreme than those of
+one, and p-values would be too large where few sequences make the models differ.
 """
 
 from __future__ import annotations
@@ -48,13 +48,7 @@ class Calibration:
             raise SojournError("scores of Calibration must not be NaN")
 
     def pvalues(self, new: Floats) -> Floats:
-        """Share of normal sequences that score as low or lower, (m,).
-
-        Parameters
-        ----------
-        new : array (m,)
-            Scores of new sequences.
-        """
+        """Fraction of normal sequences that score as low or lower than each new one, (m,)."""
         below = np.searchsorted(np.sort(self.scores), new, side="right")
         return np.asarray((below + 1.0) / (len(self.scores) + 1.0), dtype=np.float64)
 
@@ -64,7 +58,7 @@ class Calibration:
         return int(np.floor(rate * (len(self.scores) + 1) + 1e-9))
 
     def check(self, rate: float) -> None:
-        """An error where there are too few sequences for a false-alarm rate."""
+        """Raise an error if there are too few sequences for a false-alarm rate."""
         n = len(self.scores)
         if self.rank(rate) < 1:
             raise SojournError(
@@ -74,11 +68,11 @@ class Calibration:
             )
 
     def threshold(self, rate: float) -> float:
-        """The score under which a share `rate` of normal sequences lies."""
+        """The score below which a fraction `rate` of normal sequences lies."""
         return float(np.sort(self.scores)[self.rank(rate) - 1])
 
     def margin(self, new: Floats, rate: float) -> Floats:
         """How far above the threshold scores are: negative where the p-value is <= `rate`."""
         with np.errstate(invalid="ignore"):
             gaps = new - self.threshold(rate)
-        return np.where(np.isnan(gaps), 0.0, gaps)  # both impossible: alike
+        return np.where(np.isnan(gaps), 0.0, gaps)  # both impossible: equal

@@ -1,4 +1,4 @@
-"""`AnomalyDetector`: which sequences are abnormal, how sure that is, and why."""
+"""`AnomalyDetector`: which sequences are abnormal, with p-values and reasons."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.explain import Explanation, explain, learn_norms
-from sojourn.detect.residuals import Whitening, residuals, soft_maximum, whiten
+from sojourn.detect.residuals import Whitening, residuals, whiten
 from sojourn.errors import SojournError
+from sojourn.estimators.base import SequenceModel
 
 Floats = NDArray[np.float64]
 Blocks = dict[str, Floats]
 
-METHODS = ("residual", "loglik", "typicality")
-
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
-    """Finds abnormal sequences at a false-alarm rate of your choice, and says why they are.
+    """Finds abnormal sequences at a false-alarm rate of your choice, and explains them.
 
     Parameters
     ----------
     model : HSMM or SpectralHSMM
-        What normal sequences are described by; it is cloned, not changed.
+        The model of normal sequences; it is cloned, not changed.
     contamination : float
-        The share of normal sequences that may be called abnormal: the false-alarm rate. It is not
-        the share of abnormal ones in the training set, as elsewhere in scikit-learn.
+        The false-alarm rate: the fraction of normal sequences that may be called abnormal. It is
+        not the fraction of abnormal ones in the training set, as elsewhere in scikit-learn.
     method : {"residual", "loglik", "typicality"}
-        What is scored: how far what the sequence did is from what the model expects of it; the
-        log-likelihood a symbol; or how far that is from its usual value, in both directions.
+        What is scored: the distance of observed from expected counts; the log-likelihood per
+        symbol; or the distance of that from its usual value, in both directions.
     cv : int
-        Number of folds. The model is fitted once on everything and once without each fold.
+        Number of folds. The model is fitted once on all sequences and once without each fold.
     refit : bool
         Whether to fit the model. If not, `model` has been fitted, on sequences other than those
         given to `fit`, which then only calibrate it.
@@ -47,16 +48,16 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     Attributes
     ----------
     model_ : HSMM or SpectralHSMM
-        The model of all training sequences; explanations are its.
+        The model fitted on all training sequences; `explain` uses it.
     fold_models_ : list of models
-        Those that were fitted without one fold; scores are theirs. Which of them scores a sequence
-        is decided by a checksum of its symbols.
+        One per fold, fitted without it; scores come from these. Which of them scores a sequence is
+        decided by a checksum of its symbols.
     calibration_ : Calibration
         Held-out scores of the training sequences.
     offset_ : float
         ``decision_function = score_samples - offset_``.
     norms_ : Norms
-        What normal sequences do, for `explain`.
+        Statistics of normal sequences, for `explain`.
     vocabulary_ : array
         The symbols, sorted.
 
@@ -100,32 +101,30 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         rate = self.contamination
         if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 < rate < 1:
             raise SojournError(
-                f"contamination is {rate!r}; it is the share of normal sequences that may be "
+                f"contamination is {rate!r}; it is the fraction of normal sequences that may be "
                 f"called abnormal, above 0 and below 1"
             )
-        known = None if self.refit else self.model
-        sequences = as_sequences(X, lengths) if known is None else known._encode(X, lengths)
+        refit = self.refit
+        sequences = as_sequences(X, lengths) if refit else self.model._encode(X, lengths)
         n, cv = len(sequences), positive_int("cv", self.cv)
-        folds = np.arange(n) % cv
         Calibration(np.zeros(n)).check(rate)
         if not 2 <= cv <= n:
             raise SojournError(f"cv is {cv}; it is a number of folds from 2 to the {n} sequences")
-        _warn_if_alike(sequences)
-        self.model_ = self.model if known is not None else clone(self.model).fit(sequences)
+        _warn_if_identical(sequences)
+        self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = self.model_.vocabulary_
-        models, whitenings = [], []
-        for fold in range(cv):
-            rest = sequences[folds != fold]
-            model = self.model_ if known is not None else _sized(self.model_).fit(rest)
-            models.append(model)
-            whitenings.append(_whitenings(model, rest) if self.method == "residual" else {})
-        self.fold_models_ = models if known is None else []
-        self.whitenings_, self.centre_ = whitenings, 0.0
-        self._scale([sequences[folds == fold] for fold in range(cv)])
+        folds = np.arange(n) % cv
+        rest = [sequences[folds != fold] for fold in range(cv)]
+        self.fold_models_ = [sized(self.model_).fit(part) for part in rest] if refit else []
+        self.whitenings_: list[dict[str, Whitening]] = [{}] * cv
+        self.centre_ = 0.0
+        held = [sequences[folds == fold] for fold in range(cv)]
+        if self.method == "residual":
+            self.whitenings_ = [self._whitenings(fold, rest[fold]) for fold in range(cv)]
+            self._scale_distances(held)
         scores = np.empty(n)
         for fold in range(cv):
-            held = folds == fold
-            scores[held] = self._score(fold, sequences[held])
+            scores[folds == fold] = self._score(fold, held[fold])
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
             scores = -np.abs(scores - self.centre_)
@@ -165,10 +164,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X, lengths=lengths) < 0, -1, 1)
 
     def pvalues(self, X: Any, *, lengths: Any = None) -> Floats:
-        """The share of normal sequences that are as unusual as each sequence.
+        """The fraction of normal sequences that are as unusual as each sequence.
 
-        Among normal sequences p-values are uniform, whatever the model: a share of about 5 % of
-        them has one of at most 0.05. The least is one in the number of training sequences and one.
+        Among normal sequences p-values are uniform, whatever the model: about 5 % of them have one
+        of at most 0.05. The smallest possible p-value is 1/(n + 1) for n training sequences.
 
         Parameters
         ----------
@@ -186,7 +185,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`.
         most : int
-            How many steps and reasons a sequence.
+            How many steps and reasons per sequence.
 
         Returns
         -------
@@ -203,18 +202,13 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """
         sequences = self._encode(X, lengths)
         scores = self._scores(sequences)
-        told = explain(self.model_, self.norms_, sequences, positive_int("most", most))
-        rows = zip(
-            sequences.ids.tolist(),
-            scores.tolist(),
-            self.calibration_.pvalues(scores).tolist(),
-            told,
-            strict=True,
-        )
+        pvalues = self.calibration_.pvalues(scores).tolist()
+        found = explain(self.model_, self.norms_, sequences, positive_int("most", most))
+        rows = zip(sequences.ids.tolist(), scores.tolist(), pvalues, found, strict=True)
         return [Explanation(name, score, p, *why) for name, score, p, why in rows]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted detector to a file, whole or not at all; `sojourn.load` reads it.
+        """Write the fitted detector to a file, atomically; `sojourn.load` reads it.
 
         Parameters
         ----------
@@ -232,7 +226,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     @property
     def unknown(self) -> str:
-        """What a symbol is that was not seen in training, as the model has it."""
+        """How the model treats a symbol that was not seen in training."""
         return str(self.model.unknown)
 
     def _encode(self, X: Any, lengths: Any) -> Sequences:
@@ -248,17 +242,26 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             scores[folds == fold] = self._score(fold, sequences[folds == fold])
         return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
 
-    def _scale(self, held: list[Sequences]) -> None:
+    def _whitenings(self, fold: int, rest: Sequences) -> dict[str, Whitening]:
+        """The whitening of each block, learned from the sequences that a fold was fitted on."""
+        possible, blocks = self._residuals(fold, rest)
+        if possible.sum() < 2:
+            raise SojournError(
+                "the model can produce fewer than two of the training sequences, so there is "
+                "nothing to compare with; fit it with pseudocount > 0"
+            )
+        return {name: whiten(block) for name, block in blocks.items()}
+
+    def _scale_distances(self, held: list[Sequences]) -> None:
         """Bring the distances of all blocks to one scale, that of sequences held out of the fit."""
-        distances: dict[str, list[Floats]] = {}
+        distances: dict[str, list[Floats]] = {name: [] for name in self.whitenings_[0]}
         for fold, sequences in enumerate(held):
-            if self.whitenings_[fold]:
-                for name, block in self._residuals(fold, sequences)[1].items():
-                    far = self.whitenings_[fold][name].distance(block)
-                    distances.setdefault(name, []).append(far)
+            for name, block in self._residuals(fold, sequences)[1].items():
+                distances[name].append(self.whitenings_[fold][name].distance(block))
         for name, found in distances.items():
-            for of_fold in self.whitenings_:
-                of_fold[name] = of_fold[name].scaled(np.concatenate(found))
+            if found:
+                for of_fold in self.whitenings_:
+                    of_fold[name] = of_fold[name].scaled(np.concatenate(found))
 
     def _score(self, fold: int, sequences: Sequences) -> Floats:
         if self.method != "residual":
@@ -268,10 +271,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         possible, blocks = self._residuals(fold, sequences)
         scores = np.full(len(sequences), -np.inf)
         if possible.any():
-            whitenings: dict[str, Whitening] = self.whitenings_[fold]
+            whitenings = self.whitenings_[fold]
             # In one order, for sums of floats depend on it and a file keeps names sorted.
             out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
-            scores[possible] = -soft_maximum(np.column_stack(out))
+            scores[possible] = -logsumexp(np.column_stack(out), axis=1)  # a soft maximum
         return scores
 
     def _residuals(self, fold: int, sequences: Sequences) -> tuple[NDArray[np.bool_], Blocks]:
@@ -292,34 +295,23 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
 
 def _check_model(model: Any, refit: bool) -> None:
-    needed = ("score_samples", "surprise", "_encode")
-    if isinstance(model, type) or not all(hasattr(model, name) for name in needed):
+    if not isinstance(model, SequenceModel):
         shown = model.__name__ if isinstance(model, type) else type(model).__name__
         raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
     if not refit:
         check_is_fitted(model)
 
 
-def _sized(model: Any) -> Any:
+def sized(model: Any) -> Any:
     """An unfitted model like the fitted one, of the sizes that it has chosen."""
     fresh = clone(model)
-    if hasattr(model, "params_"):
-        n_x, n_d = model.params_.duration.shape
-        fresh.set_params(n_states=n_x, max_duration=n_d)
+    if model.has_states:
+        n_states, max_duration = model.params_.duration.shape
+        fresh.set_params(n_states=n_states, max_duration=max_duration)
     return fresh
 
 
-def _whitenings(model: Any, sequences: Sequences) -> dict[str, Whitening]:
-    possible = sequences[np.isfinite(model.score_samples(sequences))]
-    if len(possible) < 2:
-        raise SojournError(
-            "the model can produce fewer than two of the training sequences, so there is nothing "
-            "to compare with; fit it with pseudocount > 0"
-        )
-    return {name: whiten(block) for name, block in residuals(model, possible).items()}
-
-
-def _warn_if_alike(sequences: Sequences) -> None:
+def _warn_if_identical(sequences: Sequences) -> None:
     one = sequences.lengths[0]
     if (sequences.lengths == one).all():
         rows = sequences.codes.reshape(-1, one)

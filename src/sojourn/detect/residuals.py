@@ -1,15 +1,14 @@
-"""What a sequence did, less what the model expects of a sequence of its length.
+"""Residuals: observed counts of a sequence minus those that the model expects at its length.
 
-Residuals come in blocks: symbols in the whole sequence and in its quarters, states in quarters,
+They come in blocks: symbols in all of the sequence and in its quarters, states in quarters,
 transitions, stays, emissions and surprise of an `HSMM`; symbols, pairs of them and surprise of a
-model without states. What the model expects is what it
-says of a sequence of the same length in which every symbol is missing.
+model without states. The expected counts are those of a sequence of the same length in which every
+symbol is missing.
 
-A block is whitened on the sequences that the model was fitted on, which gives one distance a block.
-How large distances usually are is learned from sequences held out of the fit: a block that the
-model has learned by heart is far out for every new sequence, and says little. The score is a soft
-maximum over the blocks, so that one block far out is enough and several that are somewhat out add
-up.
+Each block is whitened on the sequences that the model was fitted on, which gives one distance per
+block. The usual size of a distance is learned from sequences held out of the fit: a block that the
+model has overfitted is large for every new sequence, and is little evidence. The score is a soft
+maximum over the blocks: one large block is enough, and several that are somewhat large add up.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PER_PASS = 256  # sequences whose expected counts are held at a time
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """Residuals of normal sequences in one block: their centre, their shape, and how far they are.
+    """Mean, covariance and usual distance of the residuals of normal sequences in one block.
 
     Attributes
     ----------
@@ -64,34 +63,21 @@ class Whitening:
         z = (block - self.mean) / self.scale
         # Not by BLAS, whose last bit depends on where arrays lie: what is loaded scores the same.
         squares = (np.einsum("ij,kj->ik", z, self.precision) * z).sum(axis=1)
-        # Some normal sequences are ten times as far out as others: their logarithm is not.
+        # Squared distances of normal sequences differ tenfold; their logarithms do not.
         return np.asarray(np.log1p(np.maximum(squares, 0.0)))
 
     def standard(self, block: Floats) -> Floats:
-        """How far out each row is, in standard deviations of normal ones."""
+        """The distance of each row, in standard deviations from the mean of normal ones."""
         return (self.distance(block) - self.centre) / self.spread
 
     def scaled(self, distances: Floats) -> Whitening:
-        """The same, with the centre and the spread of these distances of normal sequences."""
+        """The same, with mean and spread of these distances of held-out normal sequences."""
         spread = max(float(distances.std()), LEAST_SPREAD)
         return replace(self, centre=float(distances.mean()), spread=spread)
 
 
 def whiten(block: Floats) -> Whitening:
-    """The whitening of a block, learned from rows that are normal; distances are not yet scaled.
-
-    Parameters
-    ----------
-    block : array (n, n_columns)
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> learned = whiten(rows[:500])
-    >>> learned = learned.scaled(learned.distance(rows[500:]))
-    >>> bool(abs(learned.standard(rows).mean()) < 0.1)
-    True
-    """
+    """The whitening learned from normal rows (n, n_columns); distances are not yet scaled."""
     from sklearn.covariance import ledoit_wolf
 
     mean, scale = block.mean(axis=0), block.std(axis=0)
@@ -101,27 +87,8 @@ def whiten(block: Floats) -> Whitening:
     return Whitening(mean, scale, np.ascontiguousarray(precision))
 
 
-def soft_maximum(columns: Floats) -> Floats:
-    """Log of the sum of exponentials of each row.
-
-    Examples
-    --------
-    >>> soft_maximum(np.array([[0.0, 0.0], [9.0, 0.0]])).round(3)
-    array([0.693, 9.   ])
-    """
-    top = columns.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(columns - top).sum(axis=1)))
-
-
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
-    """Residuals of each sequence by block, one row a sequence.
-
-    Parameters
-    ----------
-    model : HSMM or SpectralHSMM
-        Fitted.
-    sequences : Sequences
-        In the vocabulary of the model; each one possible under it.
+    """Residuals by block, one row per sequence; the model can produce each of the sequences.
 
     Examples
     --------
@@ -130,127 +97,99 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     >>> sorted(residuals(SpectralHSMM(2, 2).fit(seqs), seqs))
     ['course', 'pair', 'surprise', 'symbol', 'symbol surprise']
     """
+    n, counts, steps = len(sequences), symbol_counts(sequences), model.surprise(sequences)
+    codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {
-        "symbol": _symbols(sequences),
-        "course": _course(sequences),
-        **_surprise(model, sequences),
+        "symbol": _root_shares(counts),
+        "course": _root_shares(symbol_counts(sequences, QUARTERS)).reshape(n, -1),
+        "surprise": np.array([_surprise(s[c >= 0]) for s, c in zip(steps, codes, strict=True)]),
     }
-    if not hasattr(model, "params_"):
-        if sequences.n_symbols**2 <= MOST_PAIRS:
-            blocks["pair"] = _pairs(sequences)
-        return blocks
-    del blocks["symbol surprise"]  # its emissions say the same, state by state
-    parts = [
-        _states(model, sequences[first : first + PER_PASS])
-        for first in range(0, len(sequences), PER_PASS)
-    ]
-    return {**blocks, **{name: np.concatenate([p[name] for p in parts]) for name in parts[0]}}
+    if model.has_states:
+        parts = [_states(model, sequences[i : i + PER_PASS]) for i in range(0, n, PER_PASS)]
+        return blocks | {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+    # The surprise of each symbol, which an HSMM has state by state in its emissions. Divided by the
+    # root of the count, a sum of independent terms has the same spread for any.
+    by_symbol = symbol_counts(sequences, weights=np.concatenate(steps))
+    blocks["symbol surprise"] = by_symbol / np.sqrt(counts + 1.0)
+    if sequences.n_symbols**2 <= MOST_PAIRS:
+        blocks["pair"] = _pairs(sequences)
+    return blocks
 
 
-def counted(sequences: Sequences) -> Floats:
-    """How often each symbol occurs in each sequence, (n, n_symbols).
+def symbol_counts(sequences: Sequences, parts: int = 1, weights: Floats | None = None) -> Floats:
+    """How often each symbol occurs in each part of each sequence, (n · parts, n_symbols).
 
-    Examples
-    --------
-    >>> counted(Sequences.from_lists([[0, 1, 1], [0, None]]))
-    array([[1., 2.],
-           [1., 0.]])
+    With weights, one per step, the sum of its weights.
     """
-    n, n_o = len(sequences), sequences.n_symbols
-    seen = sequences.codes >= 0
-    owner = np.repeat(np.arange(n), sequences.lengths)[seen]
-    flat = np.bincount(owner * n_o + sequences.codes[seen], minlength=n * n_o)
-    return flat.reshape(n, n_o).astype(np.float64)
+    seen, n_o = sequences.codes >= 0, sequences.n_symbols
+    at = _part(sequences, parts)[seen] * n_o + sequences.codes[seen]
+    n = len(sequences) * parts * n_o
+    flat = np.bincount(at, None if weights is None else weights[seen], minlength=n)
+    return flat.reshape(-1, n_o).astype(np.float64)
 
 
-def _symbols(sequences: Sequences) -> Floats:
-    counts = counted(sequences)
-    return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))
-
-
-def _quarter(sequences: Sequences) -> NDArray[np.int64]:
-    """Number of the sequence and its quarter at each step, as one."""
-    lengths = sequences.lengths
-    owner = np.repeat(np.arange(len(sequences)), lengths)
+def _part(sequences: Sequences, parts: int) -> NDArray[np.int64]:
+    """Number of the part at each step, those of all sequences numbered end to end."""
+    owner = np.repeat(np.arange(len(sequences)), sequences.lengths)
     at = np.arange(sequences.n_total) - sequences.offsets[:-1][owner]
-    return np.asarray(owner * QUARTERS + at * QUARTERS // lengths[owner])
+    return np.asarray(owner * parts + at * parts // sequences.lengths[owner])
 
 
-def _course(sequences: Sequences) -> Floats:
-    """Square roots of the shares of symbols in each quarter."""
-    n, n_o = len(sequences) * QUARTERS, sequences.n_symbols
-    seen = sequences.codes >= 0
-    at = _quarter(sequences)[seen] * n_o + sequences.codes[seen]
-    counts = np.bincount(at, minlength=n * n_o).reshape(n, n_o)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return np.asarray(np.sqrt(share).reshape(len(sequences), -1))
+def _root_shares(counts: Floats) -> Floats:
+    """Square roots of the shares in each row, whose spread hardly depends on the share."""
+    return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))
 
 
 def _pairs(sequences: Sequences) -> Floats:
-    """Square roots of the shares of neighbouring pairs."""
-    n, n_o = len(sequences), sequences.n_symbols
-    left, right = sequences.codes[:-1], sequences.codes[1:]
-    owner = np.repeat(np.arange(n), sequences.lengths)
+    """Pairs of neighbouring symbols."""
+    n, n_o, owner = len(sequences), sequences.n_symbols, _part(sequences, 1)
+    left, right = sequences.codes[:-1].astype(np.int64), sequences.codes[1:]
     inside = (left >= 0) & (right >= 0) & (owner[:-1] == owner[1:])
-    at = owner[:-1][inside] * n_o**2 + left[inside].astype(np.int64) * n_o + right[inside]
-    counts = np.bincount(at, minlength=n * n_o**2).reshape(n, -1)
-    return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))
+    at = (owner[:-1] * n_o + left)[inside] * n_o + right[inside]
+    return _root_shares(np.bincount(at, minlength=n * n_o**2).reshape(n, -1).astype(np.float64))
 
 
-def _surprise(model: Any, sequences: Sequences) -> dict[str, Floats]:
-    """Mean, spread, highest and neighbouring surprises; and the mean of each symbol's."""
-    rows = np.zeros((len(sequences), 4))
-    steps = model.surprise(sequences)
-    for i, step in enumerate(steps):
-        codes = sequences.codes[sequences.offsets[i] : sequences.offsets[i + 1]]
-        if (seen := step[codes >= 0]).size:
-            highest = np.sort(seen)[-TOP:].mean()
-            together = (seen[1:] * seen[:-1]).mean() if seen.size > 1 else 0.0
-            rows[i] = seen.mean(), seen.std(), np.sqrt(highest), np.sqrt(max(together, 0.0))
-    flat, seen = np.concatenate(steps), sequences.codes >= 0
-    n, n_o = len(sequences), sequences.n_symbols
-    at = np.repeat(np.arange(n), sequences.lengths)[seen] * n_o + sequences.codes[seen]
-    by_symbol = np.bincount(at, flat[seen], minlength=n * n_o).reshape(n, n_o)
-    # Divided by the root of the count, a sum of independent terms has the same spread for any.
-    return {
-        "surprise": rows,
-        "symbol surprise": by_symbol / np.sqrt(counted(sequences) + 1.0),
-    }
+def _surprise(steps: Floats) -> tuple[float, float, float, float]:
+    """Mean, spread, highest and neighbouring surprises of the observed steps of a sequence."""
+    if not steps.size:
+        return 0.0, 0.0, 0.0, 0.0
+    highest = np.sort(steps)[-TOP:].mean()
+    together = (steps[1:] * steps[:-1]).mean() if steps.size > 1 else 0.0
+    return steps.mean(), steps.std(), np.sqrt(highest), np.sqrt(max(together, 0.0))
 
 
 def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
-    """Blocks of the posterior: occupancy, transitions, stays, emissions."""
-    params, initial, n_jobs = model.params_, model.initial_, model.n_jobs
-    seen = expected_counts_each(params, sequences, initial, n_jobs=n_jobs)
-    lengths, inverse = np.unique(sequences.lengths, return_inverse=True)
+    """Blocks of the posterior: occupancy of states, transitions, stays, emissions."""
+    params, how = model.params_, {"initial": model.initial_, "n_jobs": model.n_jobs}
+    # The expected counts of a length are those of a sequence in which every symbol is missing.
+    lengths, of_length = np.unique(sequences.lengths, return_inverse=True)
     offsets = np.append(0, np.cumsum(lengths))
-    blank = Sequences(
-        np.full(offsets[-1], -1, np.int32), offsets, sequences.vocabulary, np.arange(len(lengths))
-    )
-    expected = expected_counts_each(params, blank, initial, n_jobs=n_jobs)
-    n, root = len(sequences), np.sqrt(sequences.lengths)[:, None]
+    missing = np.full(offsets[-1], -1, np.int32)
+    blank = Sequences(missing, offsets, sequences.vocabulary, np.arange(len(lengths)))
 
     def occupancy(which: Sequences) -> Floats:
-        gamma = state_probabilities(params, which, initial, n_jobs=n_jobs)
+        gamma = state_probabilities(params, which, **how)
         found = np.zeros((len(which) * QUARTERS, gamma.shape[1]))
-        np.add.at(found, _quarter(which), gamma)
+        np.add.at(found, _part(which, QUARTERS), gamma)
         return found.reshape(len(which), -1)
 
-    went = np.array([one.transition for one in seen])
-    goes = np.array([one.transition for one in expected])[inverse]
+    observed = expected_counts_each(params, sequences, **how)
+    expected = expected_counts_each(params, blank, **how)
+    transition = np.array([one.transition for one in observed])  # (n, n_x, n_x)
+    transition -= np.array([one.transition for one in expected])[of_length]
+    stays = np.array([one.duration + one.initial for one in observed])  # (n, n_x, n_d)
+    emission = np.array([one.emission for one in observed])  # (n, n_x, n_o)
+    steps = emission.sum(axis=2, keepdims=True)  # in each state             (n, n_x, 1)
     d = np.arange(1, params.max_duration + 1)
     mean = params.duration @ d
-    # One step more: where all stays last alike, one that is a step off is no wonder.
+    # One is added to the variance: where all stays last alike, one step more or less is normal.
     spread = np.sqrt(np.maximum(params.duration @ d**2 - mean**2, 0) + 1)
-    z = (d - mean[:, None]) / spread[:, None]
-    stays = np.array([one.duration + one.initial for one in seen])
-    said = np.array([one.emission for one in seen])
-    of_state = said.sum(axis=2, keepdims=True)
-    n_stays = np.sqrt(stays.sum(axis=2) + 1)
+    z = (d - mean[:, None]) / spread[:, None]  # (n_x, n_d)
+    mean_z, spread_z = (stays * z).sum(axis=2), (stays * (z**2 - 1)).sum(axis=2)  # (n, n_x)
+    n, root, n_stays = len(sequences), np.sqrt(sequences.lengths)[:, None], stays.sum(axis=2) + 1
     return {
-        "state": (occupancy(sequences) - occupancy(blank)[inverse]) / root,
-        "transition": (went - goes).reshape(n, -1) / root,
-        "stay": np.hstack([(stays * z).sum(axis=2), (stays * (z**2 - 1)).sum(axis=2)])
-        / np.hstack([n_stays, n_stays]),
-        "emission": ((said - of_state * params.emission) / np.sqrt(of_state + 1)).reshape(n, -1),
+        "state": (occupancy(sequences) - occupancy(blank)[of_length]) / root,
+        "transition": transition.reshape(n, -1) / root,
+        "stay": np.hstack([mean_z, spread_z]) / np.sqrt(np.hstack([n_stays, n_stays])),
+        "emission": ((emission - steps * params.emission) / np.sqrt(steps + 1)).reshape(n, -1),
     }

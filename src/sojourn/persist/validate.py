@@ -8,8 +8,8 @@ import numpy as np
 
 from sojourn.checks import check_arrays, check_choice, positive_int
 from sojourn.data.sequences import Sequences
+from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
-from sojourn.detect.detector import METHODS
 from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
