@@ -2,7 +2,7 @@
 
 Data come from an HSMM of 20 states and stays of up to 10 steps whose emissions are Dirichlet
 distributed, so that every state has frequent and rare symbols. Each size runs in a process of its
-own, so that its peak memory is its own; processor seconds are told beside those of the clock.
+own, so that its peak memory is its own; processor seconds are printed beside wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ def em(n_symbols: int, n_total: int) -> None:
 
 def run() -> None:
     """All sizes."""
-    print("\nSpectralHSMM(20, 10), windows and rank chosen; scores are nats a symbol of new data")
+    print("\nSpectralHSMM(20, 10), windows and rank chosen; scores are nats per symbol of new data")
     print(
         "symbols    training    clock processor     GB   window  rank    score    truth   "
         "1-gram  2-gram  3-gram  µs each  MB alone   all   same"
     )
     _apart("spectral", SIZES)
-    print("\nThe same with given windows of so many symbols in a row")
+    print("\nThe same with given windows of consecutive symbols")
     print("symbols    training  window processor      GB rank    score")
     _apart("by_window", WINDOW_SIZES)
     print("\n(4, 6, 5): error of the likelihood (rank) by length of the window, 1 to 6 symbols")

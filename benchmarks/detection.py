@@ -35,8 +35,10 @@ def calibration(draws: int = 200, m: int = 200) -> None:
             for rate in RATES:
                 alarms = (np.array(p) <= rate).sum(axis=1)
                 k = int(rate * (n + 1) + 1e-9)  # p-values are multiples of 1 / (n + 1)
-                law = betabinom(m, k, n + 1 - k)
-                inside = ((alarms >= law.ppf(0.025)) & (alarms <= law.ppf(0.975))).mean()
+                false_alarms = betabinom(m, k, n + 1 - k)
+                inside = (
+                    (alarms >= false_alarms.ppf(0.025)) & (alarms <= false_alarms.ppf(0.975))
+                ).mean()
                 error = alarms.std(ddof=1) / m / np.sqrt(draws)
                 off = (alarms.mean() / m - k / (n + 1)) / error
                 cells.append(f"{alarms.mean() / m:.4f} ({off:+.1f} se), {inside:.0%}")

@@ -54,7 +54,7 @@ def hmm(tables: tuple[np.ndarray, ...]) -> Any:
 
 
 def in_turns(jobs: dict[str, tuple[Callable[[], object], int]], repeats: int) -> dict[str, float]:
-    """Nanoseconds a symbol of each job, the fastest of several turns."""
+    """Nanoseconds per symbol of each job, the fastest of several turns."""
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for job, _ in jobs.values():
         job()
@@ -131,7 +131,7 @@ def threads(n_symbols: int = 10_000_000, repeats: int = 5) -> list[str]:
 def run() -> None:
     """Print both tables."""
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)
-    print("Nanoseconds a symbol, one thread; a ratio above 1 means that ours is faster.")
+    print("Nanoseconds per symbol, one thread; a ratio above 1 means that ours is faster.")
     print(
         f"{'size':>12} {'':>14} {'ours':>12} {'plain HMM':>10} {'ratio':>7} "
         f"{'expanded':>10} {'ratio':>8}"

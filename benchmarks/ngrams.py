@@ -4,8 +4,9 @@ A context h that was seen c(h) times with T(h) different symbols after it gives
 
     p(w | h) = (c(hw) + T(h) p(w | h')) / (c(h) + T(h)),
 
-h' being h without its earliest symbol; the last step down is to the uniform law. Only n-grams that
-occur are kept: each is the number of its context and a symbol, packed in 64 bits and sorted.
+where h' is h without its earliest symbol; the last fallback is the uniform distribution. Only
+n-grams that occur are kept: each is the number of its context and a symbol, packed in 64 bits and
+sorted.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class NGram:
         return np.where(sequences.codes >= 0, -np.log(p), 0.0)
 
     def score(self, sequences: Sequences) -> float:
-        """Log-likelihood a symbol, in nats."""
+        """Log-likelihood per symbol, in nats."""
         return -float(self.surprise(sequences).sum()) / int((sequences.codes >= 0).sum())
 
     def _none(self, sequences: Sequences) -> Ids:

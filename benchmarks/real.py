@@ -2,8 +2,8 @@
 
 Four models: `SpectralHSMM`, `HSMM`, hmmlearn's HMM (the best of 5 starts) and interpolated n-grams.
 Five folds, sequence i in fold i modulo 5; every method chooses its size inside the training part by
-its own means. Where there are labels, normal and abnormal sequences are told apart by models of the
-training ones: ours by `AnomalyDetector`, all of them by their log-likelihood a symbol.
+its own means. Where there are labels, models of the training sequences separate normal from
+abnormal ones: ours by `AnomalyDetector`, all of them by log-likelihood per symbol.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def flights(folder: Path) -> Corpus:
     path = folder / "flightsim.csv"
     data = read(path, id="flight", time="seconds", symbol="command")
     with path.open(newline="") as file:
-        told = {row["flight"]: (row["set"], row["label"]) for row in csv.DictReader(file)}
-    train = np.array([told[name][0] == "train" for name in data.ids.tolist()])
-    labels = np.array([told[name][1] for name in data.ids.tolist()])
+        about = {row["flight"]: (row["set"], row["label"]) for row in csv.DictReader(file)}
+    train = np.array([about[name][0] == "train" for name in data.ids.tolist()])
+    labels = np.array([about[name][1] for name in data.ids.tolist()])
     sizes = {"spectral": ([4, 8, data.n_symbols], [10, 20]), "hsmm": ([8, 12, 16], [10, 20])}
     return Corpus("flightsim", data[train], sizes, data[~train], labels[~train])
 

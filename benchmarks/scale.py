@@ -95,7 +95,7 @@ def alone(job, *folders):
 def by_size(root):
     print(f"load {os.getloadavg()[0]:.1f}; model {SIZE}, windows {WINDOWS}, from Parquet files")
     print("           counting by one thread                    by all  rest of    whole    peak")
-    print("   symbols  fixed s        s  ns a symbol beyond it       s    fit s    fit s     MiB")
+    print("   symbols  fixed s        s  ns per symbol beyond it       s    fit s    fit s     MiB")
     few = root / "few"
     few.mkdir()
     write(few, 1000)

@@ -63,13 +63,15 @@ def speed() -> None:
     model = make_filter(decompose(table, 24, 4).cut(24), 1e-4)
     args = (model, data.codes, data.offsets[:-1], data.offsets[1:], None, 1)
     t = in_turns({"score": lambda: run_filter(*args)}, 9)["score"]
-    print(f"scoring at rank 24: {data.n_total / t / 1e6:.1f} million symbols a second a core (6)")
+    print(
+        f"scoring at rank 24: {data.n_total / t / 1e6:.1f} million symbols per second and core (6)"
+    )
 
 
 def linear() -> None:
-    """Counting: time a symbol, and memory beyond the data, as the data grow."""
+    """Counting: time per symbol, and memory beyond the data, as the data grow."""
     print("\nCounting at (8, 40, 9), windows (0, 1, 2) and (0, 32, 39), two threads")
-    print("symbols       ns a symbol   peak memory beyond the data, MB")
+    print("symbols       ns per symbol   peak memory beyond the data, MB")
     p = Params.random(8, 40, 9, rng=0)
     for n in (10**6, 10**7, 10**8):
         data = p.sample(n // 1000, 1000, rng=1)

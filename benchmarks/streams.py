@@ -36,7 +36,7 @@ def in_turns(jobs: dict[str, Callable[[], object]], repeats: int = 5) -> dict[st
 
 
 def models() -> dict[str, tuple[SpectralHSMM | HSMM, Sequences, int]]:
-    """A model of each kind, one long sequence for it, and the updates a second it must reach."""
+    """A model of each kind, one long sequence for it, and the updates per second it must reach."""
     small = Params.random(4, 6, 5, rng=0)
     spectral = SpectralHSMM(4, 6, windows="contiguous", rank=24, n_jobs=1)
     large = Params.random(8, 40, 9, rng=0)
@@ -54,7 +54,7 @@ def models() -> dict[str, tuple[SpectralHSMM | HSMM, Sequences, int]]:
 
 
 def speed() -> None:
-    """Updates a second, one by one and many at once, beside batch scoring of the same sequence."""
+    """Updates per second, one by one and many at once, and batch scoring of the same sequence."""
     print("\nStreams, one thread")
     print(
         "model            batch/s    update/s (target)   update, ns   many/batch (0.8)   predict/s"

@@ -1,4 +1,4 @@
-"""Find unusual approaches among recorded ones: learn from airliners, rank the others, say why.
+"""Find unusual approaches among recorded ones: learn from airliners, rank the others, give reasons.
 
 Run by `make demo`. Prints a ranked table with reasons and writes figures/demo.html, a report.
 """
@@ -26,7 +26,7 @@ def main() -> None:
         [*test, *data.unusual], [*test.ids, *data.unusual.ids], vocabulary
     )
     kinds = np.array(["normal"] * len(test) + data.kinds.tolist())
-    print(f"Learning from {len(training)} approaches of airliners to Paris, a symbol a second: "
+    print(f"Learning from {len(training)} approaches of airliners to Paris, one symbol per second: "
           f"what the aircraft does.")  # fmt: skip
     print(f"Ranking {len(test)} others and {len(data.unusual)} of aircraft on special missions.\n")
 
@@ -45,13 +45,13 @@ def main() -> None:
     print(f"\nMore on the first:\n{detector.explain(flights[[worst]])[0]}\n")
 
     abnormal = kinds != "normal"
-    print(f"{'kind':14}{'flights':>8}{'called unusual':>16}{'AUC':>7}")
+    print(f"{'kind':14}{'flights':>8}{'flagged':>16}{'AUC':>7}")
     for kind in ("normal", *sorted(set(data.kinds.tolist())), "all missions"):
         own = abnormal if kind == "all missions" else kinds == kind
-        called = np.mean(detector.predict(flights[np.flatnonzero(own)]) == -1)
+        flagged = np.mean(detector.predict(flights[np.flatnonzero(own)]) == -1)
         both = own | ~abnormal
         auc = "" if kind == "normal" else f"{roc_auc_score(own[both], -scores[both]):.3f}"
-        print(f"{kind:14}{own.sum():8d}{called:16.0%}{auc:>7}")
+        print(f"{kind:14}{own.sum():8d}{flagged:16.0%}{auc:>7}")
     REPORT.parent.mkdir(exist_ok=True)
     sj.write_report(detector, flights, REPORT, labels=kinds, title="Approaches")
     print(f"\nlearned and scored in {fitted - began:.1f} s, "

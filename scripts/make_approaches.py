@@ -2,8 +2,8 @@
 
 Usage: python scripts/make_approaches.py traffic-2.13-py3-none-any.whl
 
-Every flight, of an airliner or on a special mission, goes through the same steps, so that what
-tells them apart is how they were flown and not how they were recorded:
+Every flight, of an airliner or on a special mission, is processed in the same way, so that
+differences come from how they were flown and not from how they were recorded:
 
 1. Fixes on the ground (flagged, or slower than 30 knots) and fixes without altitude or track are
    dropped, and so are those more than 1,000 feet from the median of the eleven around them, which
@@ -14,9 +14,10 @@ tells them apart is how they were flown and not how they were recorded:
    that are shorter than four minutes or have a gap of more than 90 seconds, and arrivals that were
    not recorded from 6,000 feet down.
 3. Altitude and unwrapped track are thinned to a fix every ten seconds, the rate of the coarser
-   recordings, and interpolated to one a second.
-4. The symbol of a second says what happens over the ten seconds around it: more than 300 feet a
-   minute down or up, or level; more than half a degree a second to the left or right, or straight.
+   recordings, and interpolated to one per second.
+4. The symbol of a second is what happens over the ten seconds around it: more than 300 feet per
+   minute down or up, or level; more than half a degree per second to the left or right, or
+   straight.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LONGEST, SHORTEST, GAP, NEW_FLIGHT = 780.0, 240.0, 90.0, 600.0  # seconds
 SLOWEST = 30.0  # knots
 NEAR, SPIKE = 11, 1_000.0  # fixes, feet
 THIN, AROUND = 10, 5  # seconds
-CLIMB, TURN = 5.0, 0.5  # feet and degrees a second
+RISE, TURN = 5.0, 0.5  # feet and degrees per second
 
 VERTICAL, LATERAL = ("descending", "level", "climbing"), ("left", "straight", "right")
 VOCABULARY = sorted(f"{v}_{l}" for v in VERTICAL for l in LATERAL)
@@ -120,7 +121,7 @@ def symbols(cut: np.ndarray) -> np.ndarray:
         thin = np.interp(coarse, time, values)
         return (np.interp(end, coarse, thin) - np.interp(begin, coarse, thin)) / (end - begin)
 
-    up = 1 + np.sign(rate(height)) * (np.abs(rate(height)) > CLIMB)
+    up = 1 + np.sign(rate(height)) * (np.abs(rate(height)) > RISE)
     right = 1 + np.sign(rate(track)) * (np.abs(rate(track)) > TURN)
     names = [f"{v}_{l}" for v in VERTICAL for l in LATERAL]
     code_of = np.array([VOCABULARY.index(name) for name in names], dtype=np.uint8)

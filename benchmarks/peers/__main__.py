@@ -25,7 +25,7 @@ HOME = ROOT / ".peers"
 
 @dataclass
 class Run:
-    """All that was measured, when and where."""
+    """All measurements, with date and machine."""
 
     date: str
     machine: str
@@ -35,7 +35,7 @@ class Run:
 
 
 def measure(sizes: dict[str, Size], only: list[str], scratch: Path, last: Path) -> Run:
-    """Install and run everybody, and keep what is known after each size."""
+    """Install and run all packages; records are stored after each size."""
     packages: dict[str, tuple[Environment, tuple[str, ...]]] = {OURS: (ours(), FITS)}
     failures: dict[str, str] = {}
     for peer in PEERS:
@@ -99,12 +99,12 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "peers.csv").write_text(as_csv([row for table in tables.values() for row in table]))
     draw(records, list(sizes), out / "peers.svg")
-    said = f"Measured {run.date}: {run.machine}, one thread."
-    text = page(said, sizes, tables, held, versions, failures, "peers.svg")
+    heading = f"Measured {run.date}: {run.machine}, one thread."
+    text = page(heading, sizes, tables, held, versions, failures, "peers.svg")
     (out / "peers.md").write_text(text)
     print(text)
     if not (asked.quick or asked.out):
-        put_between(ROOT / "README.md", f"{summary(tables)}\n\n{said}")
+        put_between(ROOT / "README.md", f"{summary(tables)}\n\n{heading}")
     scratch.cleanup()
     print(f"{time.perf_counter() - began:.0f} s")
 

@@ -1,4 +1,4 @@
-"""The same sequences and the same starts for every peer, in one file a size.
+"""The same sequences and the same starts for every peer, in one file per size.
 
 A, B and C are the sizes of our earlier measurements; A and B have the shape of the paper's second
 synthetic experiment, S is its first. Models are random, with uniform entries.
@@ -24,7 +24,7 @@ TRUTH = 20_140_711
 
 @dataclass(frozen=True)
 class Size:
-    """A model and how much is drawn from it, and how long a peer may climb.
+    """A model and how much is drawn from it, and how long a peer may run EM.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class Size:
         Training sequences that an expanded HMM is given, where all of them would take it minutes an
         iteration.
     budget : float
-        Seconds of the processor after which a climb begins no further iterations.
+        Seconds of the processor after which no further EM iteration begins.
     starts : int
-        Number of climbs, each from its own start; one where an expanded HMM is given few.
+        Number of fits, each from its own start; one where an expanded HMM is given few.
     """
 
     name: str

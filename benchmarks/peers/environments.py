@@ -32,13 +32,13 @@ class Peer:
     name : str
     models : tuple of str
         What it is run as: "hsmm", "plain" and "expanded" HMMs, "automaton".
-    said : str
+    description : str
         What it is, for the table.
     """
 
     name: str
     models: tuple[str, ...]
-    said: str
+    description: str
 
     @property
     def requirements(self) -> Path:
@@ -102,7 +102,7 @@ def install(peer: Peer, folder: Path) -> Environment:
 
 def _in_r() -> Environment:
     if shutil.which("Rscript") is None:
-        return Environment((), "R is not here: there is no Rscript on the path")
+        return Environment((), "R is not installed: there is no Rscript on the path")
     reason = attempt(["Rscript", "-e", "library(mhsmm)"])
     if reason:
         return Environment((), f"R is here, but not the package: {reason}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.harness import Record
-from benchmarks.peers.tables import OURS, climbs, methods, target_of
+from benchmarks.peers.tables import OURS, fits, methods, target_of
 
 COLOURS = ("#b23a2e", "#1f6f8b", "#7a9a3a", "#c08a1e", "#6b4f9a", "#8a8a8a")
 
@@ -33,7 +33,7 @@ def draw(records: list[Record], sizes: Sequence[str], path: Path) -> None:
         _, target = target_of(records, size)
         ends = []
         for package, model in methods(records):
-            for run in climbs(records, size, (package, model)):
+            for run in fits(records, size, (package, model)):
                 if not all(map(math.isfinite, run.score)):
                     continue
                 drawn.add(package)
@@ -59,7 +59,7 @@ def draw(records: list[Record], sizes: Sequence[str], path: Path) -> None:
         axis.set_xlabel("seconds of one core")
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
-    axes[0][0].set_ylabel("held-out nats a symbol")
+    axes[0][0].set_ylabel("held-out nats per symbol")
     handles = [
         Line2D([], [], color=RACED, linewidth=1.8, label="HSMM"),
         Line2D([], [], color=colour[OURS], linewidth=1.8, label='HSMM, init="moments"'),

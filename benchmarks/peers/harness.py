@@ -21,7 +21,7 @@ from benchmarks.peers.environments import ONE_THREAD, Environment, last_error
 
 ANSWER = "@ "  # as in runners/loop.py, which is not importable from here
 ROUNDS = 5
-ITERATIONS = 200  # most of a climb
+ITERATIONS = 200  # most of a fit
 LEAST = 6_000  # symbols times iterations of a timing
 ENOUGH = 100_000  # symbols of a timing
 PATIENCE = 240.0  # seconds of the clock that a job may take beyond its budget
@@ -35,7 +35,7 @@ class Record:
     ----------
     size, package, model, task : str
     turn : int
-        The round, or the start of a climb.
+        The round, or the start of a fit.
     result : dict
         As the runner wrote it; ``error`` where it failed.
     """
@@ -100,10 +100,12 @@ class Worker:
         """The result of a job, which is an error after the process has failed."""
         if not self.failure:
             self._jobs += 1
-            told, result = (self.folder / f"{kind}{self._jobs}.json" for kind in ("job", "result"))
-            told.write_text(json.dumps({**job, "result": str(result)}))
+            request, result = (
+                self.folder / f"{kind}{self._jobs}.json" for kind in ("job", "result")
+            )
+            request.write_text(json.dumps({**job, "result": str(result)}))
             assert self._process.stdin is not None
-            self._process.stdin.write(f"{told}\n")
+            self._process.stdin.write(f"{request}\n")
             self._process.stdin.flush()
             if self._answer(seconds):
                 return dict(json.loads(result.read_text()))
@@ -124,7 +126,7 @@ class Worker:
 
 
 def jobs(size: Size, model: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Task, turn and job: timings in every round, climbs from every start in the first ones."""
+    """Task, turn and job: timings in every round, one fit from every start in the first ones."""
     n = size.few if model == "expanded" else size.n
     timed = max(1, min(n if n == size.n else n // 2, ENOUGH // size.length))
     iterations = max(2, LEAST // (timed * size.length))
@@ -136,8 +138,8 @@ def jobs(size: Size, model: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
             yield "score", turn, {**common, "task": "score", "sequences": min(size.n_test, n)}
     once = model == "automaton" or n < size.n
     for turn in range(1 if once else size.starts):
-        climb = {"task": "climb", "sequences": n, "iterations": ITERATIONS, "budget": size.budget}
-        yield "climb", turn, {**common, "seed": turn, **climb}
+        settings = {"task": "fit", "sequences": n, "iterations": ITERATIONS, "budget": size.budget}
+        yield "fit", turn, {**common, "seed": turn, **settings}
 
 
 def in_turns(
@@ -155,7 +157,7 @@ def in_turns(
         for model in models
         for task, turn, job in jobs(size, model)
     ]
-    order = {"em": 0, "score": 1, "climb": 2}
+    order = {"em": 0, "score": 1, "fit": 2}
     todo.sort(key=lambda row: (order[row[1]], row[0]))  # stable: packages stay in their order
     records = []
     failed: dict[tuple[str, str, str], str] = {}  # what failed once is not tried again
@@ -179,6 +181,6 @@ def _short(result: dict[str, Any]) -> str:
         return f"failed: {result['error']}"
     if "points" in result:
         done, cpu, _, score = result["points"][-1]
-        reached = "no likelihood" if score is None else f"{score:.5f} nats a symbol"
+        reached = "no likelihood" if score is None else f"{score:.5f} nats per symbol"
         return f"{reached}, {done} iterations, {cpu:.1f} s"
-    return f"{result['cpu'] * 1e6:.3f} µs a symbol" if result else "not measured"
+    return f"{result['cpu'] * 1e6:.3f} µs per symbol" if result else "not measured"

@@ -1,4 +1,4 @@
-"""The page of the documentation: what was compared, the tables, what must hold and what did not."""
+"""The page of the documentation: what was compared, the tables, and which requirements are met."""
 
 from __future__ import annotations
 
@@ -11,20 +11,40 @@ from benchmarks.peers.environments import PEERS
 from benchmarks.peers.tables import MHSMM_IN_HMMLEARN, Check, Row, as_markdown
 
 INTRODUCTION = """\
-# Beside other packages
+# Compared with other packages
 
-`make bench-peers` installs other packages, each in its own environment, gives all of them the same
-sequences and the same starts, and runs them in turns, one at a time and in one thread. Times are
-of the processor, so that other work on the machine does not enter; compiling is not counted.
+`make bench-peers` installs other packages, each in its own environment, gives all of them the
+same sequences and the same starts, and runs them alternately, one at a time and in one thread.
+Times are processor times, so that other work on the machine does not count; compilation is not
+included.
 
-None of the Python packages has an HSMM. They are run as an HMM with as many states (*plain*), and
-as the HMM with a state for each pair of a state and the steps that remain in it (*expanded*),
-started with the zeros that make it an HSMM. The data are drawn from random HSMMs. What a peer
-reaches on the held-out sequences is the best on its way, as if one had known when to stop; ours is
-where the fit ended. The *target* is the best that any peer reached; the time to it counts in the
-runs that never get there. `hsmm` and `spectral` are `HSMM` and `SpectralHSMM` as they come,
-`moments` is `HSMM(init="moments")`; times an iteration are of plain EM. Ratios are medians over
-the rounds, with the least and the greatest.
+## What was compared, and what was not
+
+The Python packages measured here have HMMs but no HSMM. Each is run as an HMM with the same
+number of states (*plain*), and as the HMM with one state for each pair of state and remaining
+duration (*expanded*), started with the zeros that make it an HSMM. The data are drawn from random
+HSMMs.
+
+Five Python packages do have an HSMM. They were looked at in November 2026, but are not part of
+this benchmark, so nothing on this page compares their speed or likelihood with ours:
+
+- hsmmlearn (from its repository): free durations, but one sequence per fit; it can report
+  convergence at wrong parameters (its issue 28).
+- edhsmm (archived in 2024): with several sequences the likelihood fell between iterations of its
+  EM.
+- pyhsmm: parametric durations and Bayesian sampling; it is no longer maintained and did not
+  install without patches.
+- ssm (from its repository): durations are negative binomial only, and its default fit raised an
+  error.
+- HiMAP (2026, for prognostics): not tried.
+
+## How to read the tables
+
+What a peer reaches on the held-out sequences is the best value during its run, as if one had
+known when to stop; ours is the value at the end of the fit. The *target* is the best that any
+peer reached; runs that never reach it add to the time. `hsmm` and `spectral` are `HSMM` and
+`SpectralHSMM` with their defaults, `moments` is `HSMM(init="moments")`; times per iteration are
+of plain EM. Ratios are medians over the rounds, with minimum and maximum.
 """
 
 
@@ -35,7 +55,7 @@ SHAPES = {
 
 
 def machine() -> str:
-    """The kind of machine, not which one.
+    """The type of the machine, without its name.
 
     Examples
     --------
@@ -49,7 +69,7 @@ def machine() -> str:
 
 
 def page(
-    said: str,
+    heading: str,
     sizes: dict[str, Size],
     tables: dict[str, list[Row]],
     found: list[Check],
@@ -57,27 +77,29 @@ def page(
     failures: dict[str, str],
     figure: str,
 ) -> str:
-    """The whole page."""
-    parts = [INTRODUCTION, f"{said}\n"]
+    """The complete page."""
+    parts = [INTRODUCTION, f"{heading}\n"]
     parts.append("| package | version | |\n|---|---|---|")
     for peer in PEERS:
         version = versions.get(peer.name, "not run")
         reason = f": {failures[peer.name]}" if peer.name in failures else ""
-        parts[-1] += f"\n| {peer.name} | {version} | {peer.said}{reason} |"
+        parts[-1] += f"\n| {peer.name} | {version} | {peer.description}{reason} |"
     parts.append(f"\n![Held-out likelihood over time]({figure})\n")
-    parts.append("## What must hold\n\n| | measured | holds |\n|---|---|---|")
+    parts.append("## Requirements\n\n| | measured | met |\n|---|---|---|")
     for check in found:
-        parts[-1] += f"\n| {check.said} | {check.measured} | {'yes' if check.holds else '**no**'} |"
+        parts[-1] += (
+            f"\n| {check.requirement} | {check.measured} | {'yes' if check.holds else '**no**'} |"
+        )
     if "mhsmm" in failures:
         parts.append(
-            f"\nmhsmm was not run here; it was measured earlier, beside hmmlearn, at "
-            f"{MHSMM_IN_HMMLEARN:.1f} times the time of hmmlearn's plain HMM at size A.\n"
+            f"\nmhsmm was not run here. In an earlier comparison on one machine it took "
+            f"{MHSMM_IN_HMMLEARN:.1f} times as long as hmmlearn's plain HMM at size A.\n"
         )
     for name, table in tables.items():
         size = sizes[name]
         parts.append(f"\n## Size {name}: {size}\n")
         parts.append(
-            f"{SHAPES.get(name, '')}Peers climb from {size.starts} starts, until they settle or "
+            f"{SHAPES.get(name, '')}Peers run EM from {size.starts} starts, until they converge or "
             f"for {size.budget:.0f} s each.\n"
         )
         if size.few < size.n:
@@ -90,9 +112,9 @@ def page(
 
 
 def summary(tables: dict[str, list[Row]]) -> str:
-    """The short table for the README: times an iteration over ours, by size."""
+    """The short table for the README: the time of one iteration relative to ours, by size."""
     names = list(tables)
-    lines = ["| EM iteration, times ours | " + " | ".join(names) + " |"]
+    lines = ["| EM iteration, relative to ours | " + " | ".join(names) + " |"]
     lines.append("|---|" + "---:|" * len(names))
     by_method: dict[tuple[str, str], dict[str, str]] = {}
     for name, table in tables.items():
@@ -110,11 +132,11 @@ def summary(tables: dict[str, list[Row]]) -> str:
 
 
 def put_between(path: Path, text: str, mark: str = "peers") -> None:
-    """Replace what stands between the two marks of a Markdown file."""
+    """Replace the text between the two marks of a Markdown file."""
     begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
     old = path.read_text()
     before, _, rest = old.partition(begin)
     if end not in rest:
-        raise ValueError(f"{path.name} must hold {begin} and {end}, for the table to stand between")
+        raise ValueError(f"{path.name} must hold {begin} and {end}, with the table between them")
     _, _, after = rest.partition(end)
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}")

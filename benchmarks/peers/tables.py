@@ -1,4 +1,4 @@
-"""From records to numbers: ratios with their spread, times to a likelihood, and what must hold."""
+"""From records to numbers: ratios with their spread, times to a likelihood, and requirements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.peers.harness import Record
 
 OURS = "sojourn"
 FITS = ("hsmm", "moments", "spectral")  # how ours are fitted
-# A run has reached a likelihood when it is this near, in nats a symbol: EM spends most of its time
-# on digits that nobody reads.
+# A run has reached a likelihood when it is this close, in nats per symbol: EM spends most of its
+# time on digits that do not matter.
 NEAR = 1e-4
-# mhsmm where R is not here: its time an iteration and symbol at A in plain HMMs of hmmlearn, as
-# both were measured on one machine.
+# mhsmm where R is not installed: its time per iteration and symbol at A, in units of hmmlearn's
+# plain HMM; both were measured on one machine.
 MHSMM_IN_HMMLEARN = 3.2 / 0.44
 
 Method = tuple[str, str]  # package and model
@@ -53,7 +53,7 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def short(value: float) -> str:
-    """Three digits, as many as such a table can bear.
+    """Three digits.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def methods(records: Iterable[Record]) -> list[Method]:
 
 
 def times(records: Iterable[Record], size: str, method: Method, task: str) -> dict[int, float]:
-    """Seconds of the processor an iteration and symbol, by round."""
+    """Processor seconds per iteration and symbol, by round."""
     found = {}
     for r in records:
         if (r.size, (r.package, r.model), r.task) == (size, method, task):
             if "cpu" in r.result:
                 found[r.turn] = float(r.result["cpu"])
         elif (r.size, (r.package, r.model)) == (size, method) and task in r.result:
-            found[r.turn] = float(r.result[task]["cpu"])  # timed along with a climb
+            found[r.turn] = float(r.result[task]["cpu"])  # timed along with a fit
     return found
 
 
@@ -98,15 +98,15 @@ def ratios(theirs: dict[int, float], ours: dict[int, float]) -> Spread:
 
 
 @dataclass(frozen=True)
-class Climb:
-    """One way to a model, from one start.
+class Fit:
+    """One fit, from one start.
 
     Parameters
     ----------
     cpu : tuple of float
-        Seconds of the processor up to each look.
+        Processor seconds until each look.
     score : tuple of float
-        Held-out log-likelihood a symbol at each look.
+        Held-out log-likelihood per symbol at each look.
     held_out : tuple of float
         Of each held-out sequence, at the model that stands for the run; -inf where it has none.
     """
@@ -127,16 +127,16 @@ class Climb:
         )
 
 
-def climbs(records: Iterable[Record], size: str, method: Method) -> list[Climb]:
+def fits(records: Iterable[Record], size: str, method: Method) -> list[Fit]:
     """Those of a method that ran."""
     out = []
     for r in records:
-        if (r.size, (r.package, r.model), r.task) == (size, method, "climb"):
+        if (r.size, (r.package, r.model), r.task) == (size, method, "fit"):
             if "points" not in r.result:
                 continue
             points = r.result["points"]
             out.append(
-                Climb(
+                Fit(
                     tuple(p[1] for p in points),
                     tuple(-math.inf if p[3] is None else p[3] for p in points),
                     tuple(-math.inf if v is None else v for v in r.result["held_out"]),
@@ -145,13 +145,13 @@ def climbs(records: Iterable[Record], size: str, method: Method) -> list[Climb]:
     return out
 
 
-def time_to(runs: list[Climb], target: float) -> float:
-    """Seconds until a run reaches the target, those that never do counted in: all the time spent,
-    shared by the runs that got there.
+def time_to(runs: list[Fit], target: float) -> float:
+    """Mean seconds until a run reaches the target: the time of all runs, including those that never
+    do, divided by the number of runs that do.
 
     Examples
     --------
-    >>> runs = [Climb((1.0, 2.0), (-3.0, -1.0), (-1.0,)), Climb((5.0,), (-2.0,), (-2.0,))]
+    >>> runs = [Fit((1.0, 2.0), (-3.0, -1.0), (-1.0,)), Fit((5.0,), (-2.0,), (-2.0,))]
     >>> time_to(runs, -1.0), time_to(runs, 0.0)
     (7.0, inf)
     """
@@ -165,23 +165,23 @@ def time_to(runs: list[Climb], target: float) -> float:
     )
 
 
-def best(runs: list[Climb]) -> Climb | None:
+def best(runs: list[Fit]) -> Fit | None:
     """The run that did best on the held-out sequences."""
     return max(runs, key=lambda run: run.reached, default=None)
 
 
-def middle(runs: list[Climb]) -> Climb | None:
+def middle(runs: list[Fit]) -> Fit | None:
     """The run in the middle, the worse of two."""
     ordered = sorted(runs, key=lambda run: run.reached)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def better_by(ours: Climb, theirs: Climb) -> tuple[float, float]:
-    """Mean gain of ours on the same sequences, in nats a symbol, and its standard error.
+def better_by(ours: Fit, theirs: Fit) -> tuple[float, float]:
+    """Mean gain of ours on the same sequences, in nats per symbol, and its standard error.
 
     Examples
     --------
-    >>> gain, error = better_by(Climb((), (), (-1.0, -1.0)), Climb((), (), (-2.0, -1.5)))
+    >>> gain, error = better_by(Fit((), (), (-1.0, -1.0)), Fit((), (), (-2.0, -1.5)))
     >>> gain, round(error, 3)
     (0.75, 0.25)
     """
@@ -193,9 +193,9 @@ def better_by(ours: Climb, theirs: Climb) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must hold, and whether it does."""
+    """A requirement, and whether it is met."""
 
-    said: str
+    requirement: str
     holds: bool
     measured: str
 
@@ -206,14 +206,14 @@ def target_of(records: list[Record], size: str) -> tuple[Method | None, float]:
         (run.reached, method)
         for method in methods(records)
         if method[0] != OURS
-        for run in climbs(records, size, method)
+        for run in fits(records, size, method)
     ]
     score, method = max(found, default=(-math.inf, None))
     return method, score
 
 
 def checks(records: list[Record], sizes: Iterable[str]) -> list[Check]:
-    """What must hold, size by size."""
+    """All requirements, size by size."""
     sizes = [size for size in sizes if any(r.size == size for r in records)]
     out = [_against_mhsmm(records)] if "A" in sizes else []
     peers = [method for method in methods(records) if method[0] != OURS]
@@ -247,15 +247,15 @@ def _against_mhsmm(records: list[Record]) -> Check:
         measured = {turn: MHSMM_IN_HMMLEARN * t for turn, t in plain.items()}
         how = "taken as 3.2/0.44 of hmmlearn's plain HMM in this run"
     ratio = ratios(measured, ours)
-    said = "A: an EM iteration is at least 10 times as fast as mhsmm's"
-    return Check(said, ratio.middle >= 10, f"{ratio} times, mhsmm's {how}")
+    requirement = "A: an EM iteration is at least 10 times as fast as mhsmm's"
+    return Check(requirement, ratio.middle >= 10, f"{ratio} times, mhsmm's {how}")
 
 
 def _likelihood(records: list[Record], size: str, peers: list[Method]) -> list[Check]:
     """Held-out likelihood, and the time to it."""
-    ours = {model: climbs(records, size, (OURS, model)) for model in FITS}
+    ours = {model: fits(records, size, (OURS, model)) for model in FITS}
     standing = {model: run for model, runs in ours.items() if (run := middle(runs)) is not None}
-    theirs = {m: run for m in peers if (run := best(climbs(records, size, m))) is not None}
+    theirs = {m: run for m in peers if (run := best(fits(records, size, m))) is not None}
     if not standing or not theirs:
         return []
     out = []
@@ -267,18 +267,18 @@ def _likelihood(records: list[Record], size: str, peers: list[Method]) -> list[C
         Check(
             f"{size}: held-out likelihood is at least every peer's, to one standard error",
             gain >= -error,
-            f"{model}: {gain:+.5f} ± {error:.5f} nats a symbol to {' '.join(nearest)}",
+            f"{model}: {gain:+.5f} ± {error:.5f} nats per symbol relative to {' '.join(nearest)}",
         )
     )
     _, target = target_of(records, size)
     mine = {m: time_to(runs, target) for m, runs in ours.items()}
     quickest = min(mine, key=lambda m: mine[m])
-    peer, method = min((time_to(climbs(records, size, m), target), m) for m in theirs)
+    peer, method = min((time_to(fits(records, size, m), target), m) for m in theirs)
     share = mine[quickest] / peer
-    said = "at most a tenth of the best peer's" if size in "BC" else "reported"
+    limit = "at most a tenth of the best peer's" if size in "BC" else "reported"
     out.append(
         Check(
-            f"{size}: time to the best peer's held-out likelihood is {said}",
+            f"{size}: time to the best peer's held-out likelihood is {limit}",
             size not in "BC" or share <= 0.1,
             f"{quickest}: {short(mine[quickest])} s of {short(peer)} s "
             f"({' '.join(method)}): {short(share)}",
@@ -297,11 +297,11 @@ Row = dict[str, str | float]
 
 
 def rows(records: list[Record], size: str) -> list[Row]:
-    """One row a package and model: medians in microseconds, ratios to ours with their spread."""
+    """One row per package and model: medians in microseconds, ratios to ours with their spread."""
     em, score = (times(records, size, (OURS, "hsmm"), task) for task in ("em", "score"))
     _, target = target_of(records, size)
     mine = min(
-        (time_to(climbs(records, size, (OURS, m)), target) for m in FITS),
+        (time_to(fits(records, size, (OURS, m)), target) for m in FITS),
         default=math.inf,
     )
     out = []
@@ -316,7 +316,7 @@ def rows(records: list[Record], size: str) -> list[Row]:
             row[f"{task}_us"] = spread(taken.values()).middle * 1e6
             row[f"{task}_ratio"] = ratio.middle
             row[f"{task}_ratio_least"], row[f"{task}_ratio_most"] = ratio.least, ratio.most
-        runs = climbs(records, size, (package, model))
+        runs = fits(records, size, (package, model))
         reached = spread(run.reached for run in runs)
         row["held_out"], row["held_out_least"], row["held_out_most"] = (
             reached.middle, reached.least, reached.most,
@@ -356,8 +356,8 @@ def _with_spread(row: Row, name: str) -> str:
 def as_markdown(table: list[Row]) -> str:
     """The rows of a size as a Markdown table."""
     head = (
-        "package", "model", "EM, µs a symbol", "× ours", "scoring, µs a symbol", "× ours",
-        "held-out, nats a symbol", "s to the target", "peak, MB",
+        "package", "model", "EM, µs per symbol", "× ours", "scoring, µs per symbol", "× ours",
+        "held-out, nats per symbol", "s to the target", "peak, MB",
     )  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     for row in table:

@@ -2,18 +2,18 @@
 How often a songbird repeats a syllable
 =======================================
 
-A Bengalese finch sings syllables in bouts: five of this, six of that, then on. The number of
-repeats has a typical value. A hidden Markov model cannot say so, because it leaves a state after a
-geometric time, for which one is always the most likely number. A semi-Markov model can.
+A Bengalese finch repeats syllables in bouts: five of this, six of that. The number of repeats has
+a typical value. A hidden Markov model cannot represent this, because its durations are geometric,
+and one repeat is always the most probable number. A semi-Markov model can.
 
-You will see how to compare two laws of durations on songs that were kept aside, and how to check a
+You will see how to compare two duration distributions on held-out songs, and how to check a
 model against the data by drawing from it.
 """
 
 # %%
 # The songs
 # ---------
-# If the environment variable ``SOJOURN_DATA`` names a folder with ``finch4.csv`` (one row a
+# If the environment variable ``SOJOURN_DATA`` names a folder with ``finch4.csv`` (one row per
 # syllable: song, onset, syllable), the recorded songs in it are used. Otherwise the songs are
 # simulated, with the order of syllables and numbers of repeats that such a bird has.
 
@@ -37,7 +37,7 @@ SONG = {
 
 
 def sing(rng):
-    """One song of some 60 syllables, which begins with a long bout of the first one."""
+    """One song of about 60 syllables, which begins with a long bout of the first one."""
     syllable, repeats, song = "a", rng.integers(5, 16), []
     while len(song) < 60:
         song += [syllable] * repeats
@@ -59,28 +59,28 @@ else:
 print(songs)
 
 # %%
-# Two laws of durations
-# ---------------------
-# Every third song is for learning, the rest is for the test. With ``durations="geometric"`` each
+# Two duration distributions
+# ---------------------------
+# Every third song is for training, the others are for testing. With ``durations="geometric"`` each
 # state lasts as in a hidden Markov model; with ``"free"`` any distribution over 1 to 16 repeats is
 # possible.
 
 third = np.arange(len(songs)) % 3 == 0
 training, test = songs[third], songs[~third]
 models = {
-    law: sj.HSMM(6, 16, durations=law, tol=1e-5, max_iter=60, random_state=0).fit(training)
-    for law in ("free", "geometric")
+    name: sj.HSMM(6, 16, durations=name, tol=1e-5, max_iter=60, random_state=0).fit(training)
+    for name in ("free", "geometric")
 }
-perplexity = {law: float(np.exp(-model.score(test))) for law, model in models.items()}
-for law, value in perplexity.items():
-    print(f"{law:10} held-out perplexity {value:.3f}")
+perplexity = {name: float(np.exp(-model.score(test))) for name, model in models.items()}
+for name, value in perplexity.items():
+    print(f"{name:10} held-out perplexity {value:.3f}")
 
 # %%
 # What the models sing
 # --------------------
-# To compare with what was heard, draw songs from both models and count repeats in the same way.
-# The geometric law puts most weight on a single syllable where the bird hardly ever sings just
-# one.
+# To compare with the recordings, draw songs from both models and count repeats in the same way.
+# The geometric distribution has its maximum at a single syllable, where the bird hardly ever sings
+# just one.
 
 
 def repeats_of(sequences, syllable, most=16):
@@ -89,17 +89,15 @@ def repeats_of(sequences, syllable, most=16):
     return np.bincount(np.minimum(bouts, most), minlength=most + 1)[1:] / len(bouts)
 
 
-drawn = {law: model.sample(300, length=60, random_state=1) for law, model in models.items()}
+drawn = {name: model.sample(300, length=60, random_state=1) for name, model in models.items()}
 symbols = songs.vocabulary.tolist()
 long_bouts = sorted(symbols, key=lambda s: repeats_of(test, s)[0])[:2]
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
 x = np.arange(1, 17)
 for ax, syllable in zip(axes, sorted(long_bouts), strict=True):
-    ax.bar(x, repeats_of(test, syllable), color="0.8", label="songs kept aside")
-    ax.plot(x, repeats_of(drawn["free"], syllable), "o-", color="#4a7de0", label="free law")
-    ax.plot(
-        x, repeats_of(drawn["geometric"], syllable), "s--", color="#d9822b", label="geometric law"
-    )
+    ax.bar(x, repeats_of(test, syllable), color="0.8", label="held-out songs")
+    ax.plot(x, repeats_of(drawn["free"], syllable), "o-", color="#4a7de0", label="free")
+    ax.plot(x, repeats_of(drawn["geometric"], syllable), "s--", color="#d9822b", label="geometric")
     ax.set(xticks=range(2, 17, 2), xlabel="repeats in a bout", title=f"syllable {syllable}")
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_ylabel("share of bouts")
@@ -107,15 +105,15 @@ axes[1].legend(frameon=False)
 plt.show()
 
 # %%
-# How far each model is from the songs: half the sum of the differences between the bars and its
-# line.
+# The distance of each model from the songs: half the sum of the absolute differences between the
+# bars and its line.
 
 distance = {
-    law: max(
-        0.5 * float(np.abs(repeats_of(test, s) - repeats_of(drawn[law], s)).sum())
+    name: max(
+        0.5 * float(np.abs(repeats_of(test, s) - repeats_of(drawn[name], s)).sum())
         for s in long_bouts
     )
-    for law in models
+    for name in models
 }
-for law, value in distance.items():
-    print(f"{law:10} largest distance {value:.2f}")
+for name, value in distance.items():
+    print(f"{name:10} largest distance {value:.2f}")

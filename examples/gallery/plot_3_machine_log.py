@@ -2,9 +2,9 @@
 A machine that stays too long in a phase
 ========================================
 
-A press goes round and round: load, heat, press, cool, unload. Its log has one line a second. Some
-faults show up as a message that does not belong; others write only ordinary messages, for too
-long. Those are the ones for which a model needs durations.
+A press repeats a cycle: load, heat, press, cool, unload. Its log has one line per second. Some
+faults appear as a message in the wrong place; others write only ordinary messages, but for too
+long. To find those, a model needs durations.
 
 The log is simulated, by the function below. You will see how a detector with durations compares
 with one without them, and where in a log it points.
@@ -14,7 +14,7 @@ with one without them, and where in a log it points.
 # The log
 # -------
 # A batch is six cycles. Messages are shared between phases: ``temp ok`` comes when the press
-# heats, presses and cools, so a message alone does not give the phase away.
+# heats, presses and cools, so a single message does not identify the phase.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -66,9 +66,9 @@ print(f"{len(training)} batches to learn from, {sum(map(len, training))} message
 # %%
 # With and without durations
 # --------------------------
-# Four states, since unloading and loading follow each other and write the same. ``max_duration=1``
-# is a hidden Markov model. There are normal batches to spare, so each model is fitted once and the
-# detector only calibrates it on others (``refit=False``).
+# Four states, since unloading and loading follow each other and write the same messages.
+# ``max_duration=1`` is a hidden Markov model. There are enough normal batches to fit each model
+# once and to let the detector only calibrate it on others (``refit=False``).
 
 WAYS = {  # name: longest stay, what the detector scores
     "likelihood, HMM": (1, "loglik"),
@@ -92,10 +92,10 @@ for fault in FAULTS:
     print(f"{fault:15}" + "".join(f"{auc[way, fault]:18.2f}" for way in WAYS))
 
 # %%
-# A flicker of the heater writes messages out of place, and every way finds it. The other three
-# faults write what the machine always writes, and without durations their likelihood tells little.
-# Durations help it. Residuals, the detector's default, compare how often and for how long things
-# happen with what the model expects, and find nearly all.
+# A flickering heater writes messages in the wrong place, and every method finds it. The other three
+# faults write ordinary messages, and without durations their likelihood is hardly lower. With
+# durations it is. Residuals, the detector's default, compare how often and for how long things
+# happen with what the model expects, and find nearly all faults.
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 y = np.arange(len(FAULTS))
@@ -121,8 +121,8 @@ why = detector.explain([log], most=3)[0]
 print(why)
 
 # %%
-# The same batch second by second: messages, the states that the model takes it to be in, and how
-# surprising each message is. The shaded seconds are those of the fault.
+# The same batch second by second: messages, the most probable states, and the surprise of each
+# message. The fault is shaded.
 
 fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 sj.plot.timeline(detector, [log], ax=ax)

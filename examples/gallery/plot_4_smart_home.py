@@ -1,10 +1,10 @@
 """
-The days of a smart home
-========================
+Days in a smart home
+====================
 
 Motion sensors see which room was active last, not what the person does there. Activities last: a
 night, an outing, an evening on the sofa. A semi-Markov model of the sensors finds the activities
-without being told, and says for how much longer the present one will last.
+without labels, and predicts how much longer the present one will last.
 
 The days are simulated, by the function below, so that the activities found can be compared with
 the true ones.
@@ -66,8 +66,8 @@ print(f"{len(days)} days of {STEPS} steps")
 # %%
 # Activities
 # ----------
-# Six states that last at most twelve hours, under a law of durations that needs two numbers a
-# state instead of seventy-two.
+# Six states that last at most twelve hours, with a duration distribution that has two parameters
+# per state instead of seventy-two.
 
 model = sj.HSMM(6, 72, durations="negative_binomial", tol=1e-5, max_iter=80, random_state=0)
 model.fit(days)
@@ -79,7 +79,7 @@ for state, hours in enumerate(model.expected_durations_ / 6):
     print(f"state {state}: mostly {room:12} {hours:4.1f} hours on average")
 
 # %%
-# Forty days, one a row. Nights and outings stand out, and so do the days at the desk.
+# Forty days, one per row. Nights and outings stand out, and so do the days at the desk.
 
 names = [model.vocabulary_[k] for k in model.params_.emission.argmax(axis=1)]
 fig, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
@@ -95,13 +95,13 @@ ax.invert_yaxis()
 plt.show()
 
 # %%
-# For how much longer?
-# --------------------
-# :meth:`sojourn.HSMM.remaining` tells how much longer the present stay lasts, given the events so
-# far. Here it is asked every ten minutes of a typical night. The time that is left shrinks as the
-# night goes on, which a hidden Markov model cannot say: for it every hour of the night is like the
-# first. A visit to the bathroom, after which the night might be over, makes the model doubt for a
-# while.
+# How much longer?
+# ----------------
+# :meth:`sojourn.HSMM.remaining` is the distribution of the remaining steps of the present stay,
+# given the events so far. Here it is computed every ten minutes of a typical night. The remaining
+# time shrinks during the night, which a hidden Markov model cannot represent: for it every hour of
+# the night is like the first. A visit to the bathroom, which might end the night, makes the model
+# less certain for a while.
 
 night = 4
 sleeping = np.flatnonzero(truth[night] == ACTIVITIES.index("sleep"))
@@ -116,13 +116,13 @@ print(f"{error:.1f} hours off on average")
 
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 low, high = np.transpose(middle)
-ax.fill_between(asleep, low, high, color=COLORS[1], alpha=0.15, linewidth=0, label="80 % chance")
+ax.fill_between(asleep, low, high, color=COLORS[1], alpha=0.15, linewidth=0, label="80 % interval")
 ax.plot(asleep, expected, color=COLORS[1], label="expected")
-ax.plot(asleep, really, color=COLORS[3], linestyle="--", label="what came true")
+ax.plot(asleep, really, color=COLORS[3], linestyle="--", label="actual")
 ax.set_xlim(0, asleep[-1])
 ax.set_ylim(bottom=0)
 ax.set_xlabel("hours in bed")
-ax.set_ylabel("hours that are left")
+ax.set_ylabel("remaining hours")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()

@@ -2,17 +2,17 @@
 Choosing the number of states
 =============================
 
-More states always fit the training data better. What counts is how well sequences are predicted
-that were left out of the fit. :func:`sojourn.select` compares sizes by cross-validation.
+More states always fit the training data better. What counts is how well the model predicts
+held-out sequences. :func:`sojourn.select` compares sizes by cross-validation.
 
-You will see how to read its table, and how to tell the size that is needed from the sizes that are
-merely allowed. The data are drawn from a known model, so the answer is known too.
+You will see how to read its table, and how to recognise the smallest size that is enough. The data
+are drawn from a known model, so the right answer is known.
 """
 
 # %%
 # A washing machine
 # -----------------
-# What a meter at the socket sees once a minute: a level of power. The machine fills, heats, washes
+# A meter at the socket records a power level every minute. The machine fills, heats, washes
 # and spins; after the wash it may rinse, which is filling and washing again.
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ minutes = np.arange(1, 21)
 
 
 def about(mean, spread):
-    """A stay of about so many minutes."""
+    """A distribution of durations around a mean number of minutes."""
     weight = np.exp(-0.5 * ((minutes - mean) / spread) ** 2)
     return weight / weight.sum()
 
@@ -51,8 +51,8 @@ print(loads)
 # %%
 # Compare
 # -------
-# Every pair of a number of states and a longest stay is fitted three times, each time on two
-# thirds of the sequences, and scored on the rest.
+# Every pair of a number of states and a maximum duration is fitted three times, each time on two
+# thirds of the sequences, and scored on the others.
 
 found = sj.select(loads, n_states=[2, 3, 4, 6], max_duration=[1, 20], cv=3, tol=1e-3)
 print(found)
@@ -60,9 +60,9 @@ print(found)
 # %%
 # Read the curve
 # --------------
-# With stays of up to 20 minutes the curve climbs steeply to four states, which is the truth, and
-# does not rise from there on: further states are allowed, not needed. With ``max_duration=1``, a
-# hidden Markov model, it ends up well below, as such a model cannot say how long a phase lasts.
+# With stays of up to 20 minutes the curve rises steeply up to four states, the true number, and is
+# flat from there on: more states do not help. With ``max_duration=1``, a hidden Markov model, it
+# stays well below, since such a model cannot represent how long a phase lasts.
 
 fig, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 looks = {1: ("#d9822b", "s--", "stays of 1 step (HMM)"), 20: ("#4a7de0", "o-", "up to 20 steps")}
@@ -83,7 +83,7 @@ ax.annotate(
 )
 ax.set_xticks([2, 3, 4, 5, 6])
 ax.set_xlabel("states")
-ax.set_ylabel("held-out nats a symbol (± std. error)")
+ax.set_ylabel("held-out nats per symbol (± std. error)")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="upper left")
 plt.show()
@@ -92,7 +92,7 @@ plt.show()
 # A rule that works
 # -----------------
 # Take the smallest number of states whose score is within one standard error of the best. Fewer
-# states are quicker, need less data, and are easier to understand.
+# states are faster, need less data, and are easier to understand.
 
 best = found.best
 enough = min(size.n_states for size in found.sizes if size.score >= best.score - best.error)

@@ -1,12 +1,12 @@
 """
-Surprise as it comes
+Surprise in a stream
 ====================
 
-A stream gives the surprise of each symbol the moment it arrives, from all symbols before it. It
-keeps a state of a few numbers, so its cost does not grow with the past.
+A stream computes the surprise of each symbol as soon as it arrives, given all symbols before it.
+Its state is a few numbers, so the cost per symbol does not grow with the length of the past.
 
-You will see how to turn surprise into an alarm that is seldom false. The flights are simulated
-(:func:`sojourn.datasets.simulate_approaches`): commands of pilots on the way down.
+You will see how to turn surprise into an alarm with few false positives. The flights are simulated
+(:func:`sojourn.datasets.simulate_approaches`): commands of pilots during the descent.
 """
 
 # %%
@@ -26,7 +26,7 @@ print(training)
 # %%
 # A running alarm
 # ---------------
-# One surprising step means little. The alarm looks at a sum that grows while steps are more
+# A single surprising step means little. The alarm uses a sum that grows while steps are more
 # surprising than usual and falls back to zero while they are not. ``stream.update`` takes one
 # symbol.
 
@@ -45,44 +45,44 @@ def watch(flight):
 
 
 # %%
-# How high may the sum get on a normal flight? The line is set so that about one normal flight in
-# twenty crosses it anywhere, and is tried on other flights.
+# How large may the sum get on a normal flight? The threshold is chosen so that about one normal
+# flight in twenty exceeds it at any step, and is tested on other flights.
 
-line = np.quantile([watch(flight).max() for flight in normal], 0.95)
+threshold = np.quantile([watch(flight).max() for flight in normal], 0.95)
 
 
-def crossed(flights):
+def share_with_alarm(flights):
     """The share of flights with an alarm."""
-    return np.mean([watch(flight).max() > line for flight in flights])
+    return np.mean([watch(flight).max() > threshold for flight in flights])
 
 
 unusual, phases = sj.datasets.simulate_approaches(
     50, rng=2, anomaly="aborted_descent", return_phases=True
 )
-false_alarms = crossed(sj.datasets.simulate_approaches(200, rng=3))
-alarms = crossed(unusual)
+false_alarms = share_with_alarm(sj.datasets.simulate_approaches(200, rng=3))
+alarms = share_with_alarm(unusual)
 print(f"alarm on {alarms:.0%} of flights that abort the descent")
 print(f"alarm on {false_alarms:.0%} of other normal flights")
 
 # %%
 # One flight
 # ----------
-# The descent is aborted and the aircraft holds (shaded). Surprising steps come throughout the
-# flight; in the hold there are more of them, and the sum shows it. The alarm comes while the
+# The descent is aborted and the aircraft holds (shaded). Surprising steps occur throughout the
+# flight; in the hold there are more of them, and the sum grows. The alarm is raised while the
 # flight is still holding.
 
 flight, phase = unusual[0], np.array(phases[0])
 surprise, totals = model.surprise([flight])[0], watch(flight)
 holding = np.flatnonzero(phase == "holding")
-alarm = int(np.argmax(totals > line))
+alarm = int(np.argmax(totals > threshold))
 print(f"hold from second {holding[0]} to {holding[-1]}, alarm at second {alarm}")
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
 top.plot(surprise, color="#8b95a5", linewidth=0.7)
 top.set_ylabel("surprise (nats)")
 bottom.plot(totals, color="#4a7de0")
-bottom.axhline(line, color="#8b95a5", linewidth=1, linestyle=(0, (4, 3)))
-bottom.annotate("line of alarm", (0, line), (4, 4), textcoords="offset points", size=9)
+bottom.axhline(threshold, color="#8b95a5", linewidth=1, linestyle=(0, (4, 3)))
+bottom.annotate("alarm threshold", (0, threshold), (4, 4), textcoords="offset points", size=9)
 bottom.plot(alarm, totals[alarm], "o", color="#dc4446")
 bottom.set_ylabel("running sum")
 bottom.set_xlabel("seconds")
@@ -94,10 +94,10 @@ for ax in (top, bottom):
 plt.show()
 
 # %%
-# Stop and go on
-# --------------
-# A snapshot of the stream is a small dictionary that JSON can hold. Another process can go on from
-# it and gets the same numbers, to the bit.
+# Stop and continue
+# -----------------
+# A snapshot of the stream is a small dictionary that JSON can hold. Another process can continue
+# from it and gets the same numbers, to the bit.
 
 stream = model.stream()
 stream.update_many(flight[:500])

@@ -17,7 +17,7 @@ from benchmarks.peers.harness import Record, in_turns, jobs
 from benchmarks.peers.page import page, put_between, summary
 from benchmarks.peers.tables import (
     COLUMNS,
-    Climb,
+    Fit,
     as_csv,
     as_markdown,
     better_by,
@@ -59,9 +59,9 @@ def em(size, package, model, times):
     ]
 
 
-def climb(size, package, model, seconds, scores, held_out, turn=0):
+def fit_record(size, package, model, seconds, scores, held_out, turn=0):
     points = [(i, t, t, s) for i, (t, s) in enumerate(zip(seconds, scores, strict=True))]
-    return Record(size, package, model, "climb", turn, {"points": points, "held_out": held_out})
+    return Record(size, package, model, "fit", turn, {"points": points, "held_out": held_out})
 
 
 def test_data_are_the_same_every_time_and_in_the_file(tmp_path):
@@ -105,7 +105,7 @@ def test_all_are_given_the_same_and_failures_are_told(tmp_path):
     }
     records, versions = in_turns(SIZE, write(SIZE, tmp_path), packages, tmp_path / "work")
     by_name = {
-        name: [r for r in records if (r.package, r.task) == (name, "climb")] for name in packages
+        name: [r for r in records if (r.package, r.task) == (name, "fit")] for name in packages
     }
     assert [r.result["held_out"] for r in by_name["one"]] == [
         r.result["held_out"] for r in by_name["two"]
@@ -130,7 +130,7 @@ def test_rounds_are_in_turns(tmp_path):
     ]
 
 
-def test_a_climb_stops_when_settled_or_when_its_time_is_up(tmp_path):
+def test_a_fit_stops_when_settled_or_when_its_time_is_up(tmp_path):
     script = f"""
 import json, sys
 sys.path.insert(0, {str(RUNNERS)!r})
@@ -145,11 +145,11 @@ class Model:
     def score(self, X): return [-1.0 if self.n > 8 else -9.0 + self.n] * len(X)
 data = dict(train=np.zeros((2, 5), int), test=np.zeros((3, 5), int), plain0_A=np.ones((1, 1)))
 job = dict(model="plain", seed=0, sequences=2, iterations=1000, budget={{budget}})
-print(json.dumps(loop.climb(Model, data, job)))
+print(json.dumps(loop.fit(Model, data, job)))
 """
 
     def points(slow, budget):
-        path = tmp_path / "climb.py"
+        path = tmp_path / "fit.py"
         path.write_text(script.format(slow=slow, budget=budget))
         done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
         result = json.loads(done.stdout)
@@ -170,8 +170,8 @@ def test_ratios_are_of_the_same_round():
 
 
 def test_time_to_a_likelihood_counts_runs_that_fail():
-    good = Climb((1.0, 2.0, 3.0), (-3.0, -2.00005, -1.9), (-1.9,))
-    bad = Climb((4.0, 10.0), (-3.0, -2.5), (-2.5,))
+    good = Fit((1.0, 2.0, 3.0), (-3.0, -2.00005, -1.9), (-1.9,))
+    bad = Fit((4.0, 10.0), (-3.0, -2.5), (-2.5,))
     assert time_to([good], -2.0) == 2.0  # near enough at the second look
     assert time_to([good, bad], -2.0) == 12.0
     assert time_to([good, good, bad], -2.0) == 7.0
@@ -179,13 +179,13 @@ def test_time_to_a_likelihood_counts_runs_that_fail():
 
 
 def test_gains_are_paired():
-    ours = Climb((), (), (-1.0, -5.0, -9.0))
-    theirs = Climb((), (), (-1.1, -5.1, -9.1))
+    ours = Fit((), (), (-1.0, -5.0, -9.0))
+    theirs = Fit((), (), (-1.1, -5.1, -9.1))
     gain, error = better_by(ours, theirs)
     assert gain == pytest.approx(0.1)
     assert error == pytest.approx(0, abs=ROUNDING)
-    assert better_by(ours, Climb((), (), (-math.inf, -1.0, -1.0))) == (math.inf, 0.0)
-    runs = [Climb((), (), (s,)) for s in (-3.0, -1.0, -2.0, -4.0)]
+    assert better_by(ours, Fit((), (), (-math.inf, -1.0, -1.0))) == (math.inf, 0.0)
+    runs = [Fit((), (), (s,)) for s in (-3.0, -1.0, -2.0, -4.0)]
     assert middle(runs).reached == -3.0
 
 
@@ -196,8 +196,8 @@ def example(ours=0.2, wide=2.0, plain=0.44, reached=-1.0, fast=1.0):
         *em("A", "sojourn", "hsmm", [ours * 1e-6] * 3),
         *em("A", "hmmlearn", "plain", [plain * 1e-6] * 3),
         *em("B", "hmmlearn", "expanded", [wide * 1e-6] * 3),
-        climb("B", "sojourn", "hsmm", [fast, 2 * fast], [-2.0, reached], held),
-        climb("B", "hmmlearn", "expanded", [20.0, 40.0], [-2.0, -1.01], [-1.01, -1.12, -0.91]),
+        fit_record("B", "sojourn", "hsmm", [fast, 2 * fast], [-2.0, reached], held),
+        fit_record("B", "hmmlearn", "expanded", [20.0, 40.0], [-2.0, -1.01], [-1.01, -1.12, -0.91]),
     ]
 
 
@@ -214,9 +214,9 @@ def example(ours=0.2, wide=2.0, plain=0.44, reached=-1.0, fast=1.0):
 def test_checks_see_what_breaks(change, broken):
     found = checks(example(**change), ["A", "B"])
     assert len(found) == 4
-    failed = {check.said for check in found if not check.holds}
+    failed = {check.requirement for check in found if not check.holds}
     assert len(failed) == len(broken)
-    assert all(any(words in said for said in failed) for words in broken)
+    assert all(any(words in text for text in failed) for words in broken)
 
 
 def test_tables_and_page_hold_every_method_and_failure():
@@ -231,14 +231,14 @@ def test_tables_and_page_hold_every_method_and_failure():
     assert wide["seconds_to_target"] == 40.0
     assert wide["target_ratio"] == pytest.approx(20)
     failures = {"mhsmm": "R is not here"}
-    said = page("Today.", {"B": SIZE}, {"B": table}, checks(records, ["B"]), {}, failures, "f.svg")
-    assert all(peer.name in said for peer in PEERS)
-    assert "R is not here" in said
+    text = page("Today.", {"B": SIZE}, {"B": table}, checks(records, ["B"]), {}, failures, "f.svg")
+    assert all(peer.name in text for peer in PEERS)
+    assert "R is not here" in text
     assert "| hmmlearn, expanded HMM | 10.0 |" in summary({"B": table})
 
 
-def test_probabilities_that_are_none_are_said():
-    record = climb("B", "scikit-splearn", "automaton", [3.0], [None], [-1.0, None, None, None])
+def test_the_share_of_negative_probabilities_is_shown():
+    record = fit_record("B", "scikit-splearn", "automaton", [3.0], [None], [-1.0, None, None, None])
     assert "75 % of probabilities ≤ 0" in as_markdown(rows([*example(), record], "B"))
 
 

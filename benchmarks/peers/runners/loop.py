@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-# EM has settled when this many iterations gained less than this a symbol, in nats.
+# EM has settled when this many iterations gained less than this, in nats per symbol.
 SETTLED, OVER = 1e-5, 20
 ANSWER = "@ "  # begins a line that is meant for the harness; what peers print does not
 MOST = 16  # iterations between two looks at the held-out sequences
@@ -64,7 +64,7 @@ def tables(data, job):
 
 
 def per_symbol(scores, length):
-    """Log-likelihood a symbol of each sequence, with what JSON cannot hold as None."""
+    """Log-likelihood per symbol of each sequence, with what JSON cannot hold as None."""
     values = np.asarray(scores, dtype=float) / length
     return [float(v) if np.isfinite(v) else None for v in values]
 
@@ -78,7 +78,7 @@ def warm(Model, data, job, train, done=set()):  # noqa: B006  (it is meant to be
 
 
 def time_em(Model, data, job):
-    """Seconds an iteration and symbol, after iterations that do not count."""
+    """Seconds per iteration and symbol, after iterations that do not count."""
     train = data["train"][: job["sequences"]]
     warm(Model, data, job, train)
     forget_peak()
@@ -90,7 +90,7 @@ def time_em(Model, data, job):
 
 
 def time_score(Model, data, job):
-    """Seconds a symbol of scoring, after a run that does not count."""
+    """Seconds per symbol of scoring, after a run that does not count."""
     test = data["test"][: job["sequences"]]
     model = Model(tables(data, job), data["train"][:1])
     score = getattr(model, "total", model.score)
@@ -101,7 +101,7 @@ def time_score(Model, data, job):
     return {"cpu": watch.cpu / test.size, "wall": watch.wall / test.size, "peak": peak_mb()}
 
 
-def climb(Model, data, job):
+def fit(Model, data, job):
     """EM until it settles or its time is up, with looks at the held-out sequences.
 
     The looks are not timed. The model that did best on the held-out sequences stands for the run,
@@ -129,7 +129,7 @@ def climb(Model, data, job):
     return {"points": points, "held_out": per_symbol(best, test.shape[1]), "peak": peak_mb()}
 
 
-TASKS = {"em": time_em, "score": time_score, "climb": climb}
+TASKS = {"em": time_em, "score": time_score, "fit": fit}
 
 
 def serve(Model, version, tasks=TASKS):

@@ -1,7 +1,7 @@
-"""dynamax's CategoricalHMM; its steps are compiled once a shape, which is not timed.
+"""dynamax's CategoricalHMM; its steps are compiled once per shape, which is not timed.
 
-Its M-step is the mode of a Dirichlet law, which must have more than one pseudo-count everywhere:
-what is zero at the start of the others is very small here.
+Its M-step is the mode of a Dirichlet distribution, which needs more than one pseudo-count
+everywhere: entries that are zero in the start of the other packages are very small here.
 """
 
 from functools import cache, partial

@@ -12,7 +12,7 @@ NAMES = ("start", "transition", "duration", "emission")
 
 
 def time_em(_, data, job):
-    """Seconds an iteration and symbol."""
+    """Seconds per iteration and symbol."""
     train = data["train"][: job["sequences"]]
     with tempfile.TemporaryDirectory() as folder:
         tables = dict(zip(NAMES, loop.tables(data, job), strict=True))

@@ -1,6 +1,6 @@
 """pomegranate's DenseHMM, without its probabilities of ending: all ends are taken as certain.
 
-With them it would be a law over lengths too, and its likelihoods could not be compared.
+With them it would be a distribution over lengths too, and its likelihoods could not be compared.
 """
 
 import loop

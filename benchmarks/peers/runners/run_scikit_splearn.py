@@ -1,7 +1,7 @@
 """scikit-splearn's spectral weighted automata, learned from factors (all windows of a sequence).
 
-They are laws over finite strings, so a probability includes that of the string ending where it
-does. There is no EM: a fit is one step.
+They are distributions over finite strings, so a probability includes that of the end of the string.
+There is no EM: a fit is one step.
 """
 
 from importlib.metadata import version
@@ -36,8 +36,8 @@ class Model:
             return np.log(self.spectral.predict_proba(words(X, self.n_symbols)))
 
 
-def climb(Model, data, job):
-    """A whole fit, and how much of what it learned is a probability."""
+def fit(Model, data, job):
+    """A complete fit, and which share of its results are probabilities."""
     model, watch = Model(data["shape"], data["train"]), loop.Watch()
     loop.forget_peak()
     with watch:
@@ -58,4 +58,4 @@ def climb(Model, data, job):
 
 
 if __name__ == "__main__":
-    loop.serve(Model, version("scikit-splearn"), {"climb": climb})
+    loop.serve(Model, version("scikit-splearn"), {"fit": fit})

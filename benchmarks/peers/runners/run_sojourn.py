@@ -35,7 +35,7 @@ class Model:
 
 
 class Path:
-    """Held-out likelihood of models as they come, the looks not timed."""
+    """Held-out likelihood of models on the way; computing it is not timed."""
 
     def __init__(self, test):
         self.test, self.points, self.best = test, [], None
@@ -64,8 +64,8 @@ class Path:
         }
 
 
-def climb(_, data, job):
-    """A whole fit with all defaults but one thread."""
+def fit(_, data, job):
+    """A complete fit with all defaults except one thread."""
     n_x, n_d, n_o = data["shape"].tolist()
     train, test = sequences(data["train"], n_o), sequences(data["test"], n_o)
     small = Params.random(n_x, n_d, n_o, rng=0).sample(4 * n_x, 4 * n_d + 8, rng=0)
@@ -97,4 +97,4 @@ def climb(_, data, job):
 
 
 if __name__ == "__main__":
-    loop.serve(Model, sojourn.__version__, {**loop.TASKS, "climb": climb})
+    loop.serve(Model, sojourn.__version__, {**loop.TASKS, "fit": fit})
