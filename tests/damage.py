@@ -57,7 +57,7 @@ def mutations(data: bytes, n: int, seed: int):
 def fuzz(path: Path, scratch: Path, n: int, seed: int) -> dict[str, int]:
     """How many mutations were refused, changed nothing, or were accepted with another content."""
     data = path.read_bytes()
-    whole = _canonical(*container.read(path))
+    original = _canonical(*container.read(path))
     tally = {"refused": 0, "the same content": 0, "other content": 0}
     for mutant in mutations(data, n, seed):
         scratch.write_bytes(mutant)
@@ -66,7 +66,7 @@ def fuzz(path: Path, scratch: Path, n: int, seed: int) -> dict[str, int]:
         except (sj.SojournError, ValueError, OSError):
             tally["refused"] += 1
             continue
-        same = _canonical(*container.read(scratch)) == whole
+        same = _canonical(*container.read(scratch)) == original
         tally["the same content" if same else "other content"] += 1
     return tally
 
@@ -137,7 +137,7 @@ def _spoiled(array, rng):
     return flat.reshape(array.shape if kind == 3 else array.shape[::-1])
 
 
-# Imports once, and then has a child for each line that it reads, which saves without end.
+# Imports once, then starts a child for each line that it reads, which saves until it is killed.
 SAVER = """
 import os, sys
 import numpy as np
@@ -158,14 +158,14 @@ for line in sys.stdin:
 
 
 def kill_saves(folder: Path, models, sequences, kills: int, seed: int) -> dict[str, int]:
-    """What is found of a model that is saved again and again by processes that are killed."""
+    """Which model is found after processes that save two of them in turns were killed."""
     originals = [folder / f"original-{i}.sojourn" for i in range(2)]
     for model, path in zip(models, originals, strict=True):
         model.save(path)
     target, rng = folder / "model.sojourn", np.random.default_rng(seed)
     models[0].save(target)
     expected = [model.score_samples(sequences) for model in models]
-    assert not np.array_equal(*expected)  # else old and new could not be told apart
+    assert not np.array_equal(*expected)  # else old and new could not be distinguished
     found = {"first": 0, "second": 0, "neither": 0, "killed while writing": 0}
     env = {**os.environ, "PYTHONPATH": str(Path(sj.__file__).parents[1])}
     command = [sys.executable, "-c", SAVER, *map(str, originals), str(target)]

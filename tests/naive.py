@@ -1,8 +1,8 @@
 """Slow twins of the kernels: sums over every hidden path, in plain loops over plain numbers.
 
-A hidden path is a list of stays (state, first step, duration), the duration being the whole one,
-which may run past the end of the sequence. The first stay of a left-censored sequence is known only
-by the steps it has left.
+A hidden path is a list of stays (state, first step, duration), with the complete duration, which
+may reach beyond the end of the sequence. Of the first stay of a left-censored sequence only the
+remaining steps are known.
 """
 
 import math
@@ -40,7 +40,7 @@ def paths(params, length, initial=None):
 
 
 def emission_factor(params, stays, codes, labels=None):
-    """p(codes | path); a missing code (-1) says nothing, a label (>= 0) rules other states out."""
+    """p(codes | path); a missing code (-1) is no evidence, a label (>= 0) excludes other states."""
     product = 1.0
     for x, first, duration in stays:
         for t in range(first, min(first + duration, len(codes))):
@@ -53,7 +53,7 @@ def emission_factor(params, stays, codes, labels=None):
 
 @dataclass
 class Enumerated:
-    """All that enumeration tells of one sequence."""
+    """All results of enumeration for one sequence."""
 
     probability: float
     gamma: np.ndarray
@@ -77,7 +77,7 @@ def enumerate_paths(params, codes, initial=None, labels=None):
     duration = np.zeros((n_x, n_d))
     emission = np.zeros(params.emission.shape)
     last = np.zeros((n_x, n_d))
-    seen = {}  # what can be seen of a path, summed over how far its last stay runs past the end
+    seen = {}  # the visible part of a path, summed over how far its last stay exceeds the end
     for prior, stays in paths(params, length, initial):
         weight = prior * emission_factor(params, stays, codes, labels)
         if weight == 0.0:
@@ -145,8 +145,8 @@ def score_path(params, codes, states, begins, initial=None):
     lengths = np.diff([*firsts, len(codes)])
     total = 0.0
     for i, (first, n) in enumerate(zip(firsts, lengths, strict=True)):
-        law = initial[states[0]] if i == 0 else params.duration[states[first]]
-        p = law[n - 1 :].sum() if i == len(firsts) - 1 else law[n - 1]
+        durations = initial[states[0]] if i == 0 else params.duration[states[first]]
+        p = durations[n - 1 :].sum() if i == len(firsts) - 1 else durations[n - 1]
         if i:
             p *= params.transition[states[firsts[i - 1]], states[first]]
         total += math.log(p)

@@ -1,4 +1,4 @@
-"""A detector for the tests of the report: it scores by likelihood and says what it is told to."""
+"""A detector for the tests of the report: it scores by likelihood and gives prepared reasons."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ EVIL_ID = "</script><img src=x onerror='window.hacked=2'>\u2028&amp;\""
 
 @dataclass
 class Detector:
-    """The interface of `AnomalyDetector` around a fitted model, at the speed of tests."""
+    """The interface of `AnomalyDetector` around a fitted model, fast enough for tests."""
 
     model_: object
     contamination: float = 0.05

@@ -1,4 +1,4 @@
-"""The examples of the gallery: each runs as it stands, makes its figures and keeps its word."""
+"""The examples of the gallery: each runs unchanged, draws its figures and shows what it claims."""
 
 import os
 import runpy
@@ -25,7 +25,7 @@ def run(monkeypatch):
                 figures.append(figure)
             plt.close("all")
 
-        plt.close("all")  # what other tests left open is not of the example
+        plt.close("all")  # figures that other tests left open are not of the example
         monkeypatch.setattr(plt, "show", show)
         left = runpy.run_path(str(GALLERY / f"{name}.py"))
         assert not plt.get_fignums(), "a figure was made and not shown"

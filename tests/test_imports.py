@@ -1,4 +1,4 @@
-"""Packages stand in layers: each imports only the packages that its row in the table allows."""
+"""Packages are in layers: each imports only the packages that its row in the table allows."""
 
 import ast
 from pathlib import Path
@@ -13,7 +13,7 @@ BASE = ("errors", "checks")
 ABOVE = ("*",)  # every package above it in the table
 
 # package: (what it may import, what its functions may import when they are called).
-# A package stands below those that it imports, so there are no cycles; all may import `BASE`.
+# A package is below those that it imports, so there are no cycles; all may import `BASE`.
 TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "checks": ((), ()),
@@ -24,7 +24,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "exact": (("data", "scale"), ()),
     "spectral": (("data", "scale", "exact"), ()),
     "em": (("data", "storage", "scale", "exact", "spectral"), ()),
-    # a model saves itself and scores as a stream: what does that is loaded when it is called
+    # a model saves itself: the code for that is loaded when it is called
     "estimators": (("data", "io", "scale", "exact", "spectral", "em"), ("persist",)),
     "detect": (("data", "exact", "estimators"), ("persist",)),
     "persist": (ABOVE, ()),
@@ -68,7 +68,7 @@ def imported(tree: ast.AST) -> tuple[set[str], set[str]]:
 
 
 def packages(modules: set[str], own: str) -> set[str]:
-    """The packages that modules are in, without their own and what is open to all."""
+    """The packages that modules are in, without their own and those open to all."""
     return {module.partition(".")[0] for module in modules} - {own, *BASE}
 
 
@@ -93,7 +93,7 @@ def test_a_row_allows_only_rows_above_it():
             assert set(may) <= set(rows[: rows.index(package)]), package
 
 
-def test_every_package_has_a_docstring_that_says_what_it_may_import_and_where_to_start():
+def test_every_package_docstring_names_its_imports_and_where_to_start():
     for package in TABLE:
         path = PACKAGE / package / "__init__.py"
         if path.exists():
@@ -117,5 +117,5 @@ def test_every_package_has_a_docstring_that_says_what_it_may_import_and_where_to
         ("try:\n    from sojourn.em import em\nexcept ImportError:\n    pass", {"em"}, set()),
     ],
 )
-def test_imports_are_seen_wherever_they_stand(source, at_once, later):
+def test_imports_are_found_wherever_they_are(source, at_once, later):
     assert imported(ast.parse(source)) == (at_once, later)

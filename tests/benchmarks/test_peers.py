@@ -75,7 +75,7 @@ def test_data_are_the_same_every_time_and_in_the_file(tmp_path):
     assert made["train"].shape == (SIZE.n, SIZE.length)
 
 
-def test_the_expanded_start_is_the_hsmm_of_ours():
+def test_the_expanded_start_is_our_hsmm():
     made = generate(SIZE)
     params = Params(*(made[f"hsmm1_{n}"] for n in ("start", "transition", "duration", "emission")))
     start, A, B = (made[f"expanded1_{n}"] for n in ("start", "A", "B"))
@@ -87,7 +87,7 @@ def test_the_expanded_start_is_the_hsmm_of_ours():
     np.testing.assert_allclose(np.log(alpha.sum()), expected[0], rtol=ROUNDING)
 
 
-def test_jobs_differ_in_the_model_alone():
+def test_jobs_differ_only_in_the_model():
     plain, hsmm = (
         [(task, turn, {**job, "model": ""}) for task, turn, job in jobs(SIZE, model)]
         for model in ("plain", "hsmm")
@@ -95,7 +95,7 @@ def test_jobs_differ_in_the_model_alone():
     assert plain == hsmm
 
 
-def test_all_are_given_the_same_and_failures_are_told(tmp_path):
+def test_all_packages_get_the_same_jobs_and_failures_are_recorded(tmp_path):
     packages = {
         "one": (runner(tmp_path / "one.py"), ("plain",)),
         "two": (runner(tmp_path / "two.py", before="print('noise')"), ("plain",)),
@@ -117,7 +117,7 @@ def test_all_are_given_the_same_and_failures_are_told(tmp_path):
     assert "failed: ValueError: no EM today" in as_markdown(rows(records, "A"))
 
 
-def test_rounds_are_in_turns(tmp_path):
+def test_packages_alternate_within_each_round(tmp_path):
     packages = {n: (runner(tmp_path / f"{n}.py"), ("plain", "expanded")) for n in ("one", "two")}
     records, _ = in_turns(SIZE, write(SIZE, tmp_path), packages, tmp_path / "work")
     first = [(r.package, r.model, r.turn) for r in records if r.task == "em"][:5]
@@ -178,7 +178,7 @@ def test_time_to_a_likelihood_counts_runs_that_fail():
     assert time_to([bad], -2.0) == math.inf
 
 
-def test_gains_are_paired():
+def test_gains_are_differences_on_the_same_sequences():
     ours = Fit((), (), (-1.0, -5.0, -9.0))
     theirs = Fit((), (), (-1.1, -5.1, -9.1))
     gain, error = better_by(ours, theirs)
@@ -211,7 +211,7 @@ def example(ours=0.2, wide=2.0, plain=0.44, reached=-1.0, fast=1.0):
         ({"fast": 3.0}, {"a tenth of the best"}),
     ],
 )
-def test_checks_see_what_breaks(change, broken):
+def test_checks_fail_for_the_requirement_that_is_broken(change, broken):
     found = checks(example(**change), ["A", "B"])
     assert len(found) == 4
     failed = {check.requirement for check in found if not check.holds}
@@ -252,7 +252,7 @@ def test_a_peer_that_cannot_be_installed_gives_its_reason(tmp_path, monkeypatch)
     assert "Rscript" in install(PEERS[-1], tmp_path).reason
 
 
-def test_reasons_are_the_telling_line():
+def test_the_reason_of_a_failure_is_the_last_error_line():
     log = "collecting\nERROR: no matching distribution\n\nnotice: new version\n"
     assert last_error(log) == "ERROR: no matching distribution"
     assert last_error("") == ""

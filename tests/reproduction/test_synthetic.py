@@ -78,7 +78,7 @@ def test_effects_have_the_direction_that_the_full_run_finds(folder):
     assert found["5 4 6", "pooled", 4000][0] > 2 * found["3 2 2", "pooled", 4000][0]
 
 
-def test_linear_windows_are_theorem_1s_where_two_symbols_are_enough(folder):
+def test_linear_windows_equal_theorem_1s_where_two_symbols_are_enough(folder):
     found = medians(folder)
     for n in QUICK.training:
         assert found["3 2 2", "linear", n][0] == found["3 2 2", "pooled", n][0]
