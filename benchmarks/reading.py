@@ -1,34 +1,50 @@
-"""Reading a large Parquet file, sorted and not: seconds and peak memory, beside pandas.
+"""Reading a large file of events, sorted and not: seconds and peak memory, beside pandas.
 
-Each reading is a process of its own, so that peaks do not mix. Memory is what the process held at
-its peak beyond the interpreter and its imports.
+    python benchmarks/reading.py --rows 1000000 --repeats 3 csv jsonl
+
+Each reading is a process of its own, so that peaks do not mix, and the programs take turns, so
+that a busy machine slows all of them. Figures are medians. Memory is what the process held at its
+peak beyond the interpreter and its imports. "pandas" reads, sorts and groups, which is what
+`sojourn.read` does; "parsing" is the part of it that only makes a table of the file.
 """
 
+import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 N_ROWS = 10_000_000
-LIMITS = {"sorted": 400, "unsorted": 1200}  # MB
+FORMATS = ("parquet", "csv", "jsonl")
 
 WRITE = """
 import sys
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-folder, n = sys.argv[1], int(sys.argv[2])
+import numpy as np, pyarrow as pa, pyarrow.csv, pyarrow.parquet
+path, format, order, ids, n = *sys.argv[1:5], int(sys.argv[5])
 rng = np.random.default_rng(0)
 owner = np.sort(rng.integers(0, n // 100, n))
 seconds = rng.random(n)
 seconds = seconds[np.lexsort((seconds, owner))]
 words = pa.array("bank brake climb descend flaps gear level throttle view".split())
 symbol = words.take(pa.array(rng.integers(0, len(words), n)))
-names = pa.array([f"flight-{i:08d}" for i in range(n // 100)])
-shuffle = pa.array(rng.permutation(n))
-for kind, ids in (("int", pa.array(owner)), ("str", names.take(pa.array(owner)))):
-    table = pa.table({"id": ids, "time": seconds, "symbol": symbol})
-    pq.write_table(table, f"{folder}/sorted-{kind}.parquet")
-    pq.write_table(table.take(shuffle), f"{folder}/unsorted-{kind}.parquet")
+id = pa.array(owner)
+if ids == "str":
+    id = pa.array([f"flight-{i:08d}" for i in range(n // 100)]).take(id)
+table = pa.table({"id": id, "time": seconds, "symbol": symbol})
+if order == "unsorted":
+    table = table.take(pa.array(rng.permutation(n)))
+if format == "parquet":
+    pa.parquet.write_table(table, path)
+elif format == "csv":
+    pa.csv.write_csv(table, path, pa.csv.WriteOptions(quoting_style="none"))
+else:
+    with open(path, "w") as file:
+        line = '{{"id": {!r}, "time": {}, "symbol": "{}"}}\\n'.format
+        for part in table.to_batches(100_000):
+            rows = zip(*(column.to_pylist() for column in part.columns))
+            file.write("".join(line(*row) for row in rows).replace("'", '"'))
 """
 
 MEASURE = """
@@ -53,11 +69,18 @@ SOJOURN = (
     "order(np.zeros(2, np.int32), 1, np.zeros(2))",
     "len(sj.read(sys.argv[1], id='id', time='time', symbol='symbol'))",
 )
-PANDAS = (
-    "import pandas as pd, pyarrow.parquet",
-    "len(pd.read_parquet(sys.argv[1]).sort_values(['id', 'time'])"
-    ".groupby('id', sort=False)['symbol'].size())",
-)
+PANDAS_READERS = {
+    "parquet": "pd.read_parquet(sys.argv[1])",
+    "csv": "pd.read_csv(sys.argv[1])",
+    "jsonl": "pd.read_json(sys.argv[1], lines=True)",
+}
+
+
+def programs(format: str) -> dict[str, tuple[str, str]]:
+    """What is measured for a format: imports, and an expression that reads."""
+    imports, parse = "import pandas as pd, pyarrow.parquet", PANDAS_READERS[format]
+    group = f"len({parse}.sort_values(['id', 'time']).groupby('id', sort=False)['symbol'].size())"
+    return {"sojourn": SOJOURN, "pandas": (imports, group), "parsing": (imports, f"len({parse})")}
 
 
 def measure(code: tuple[str, str], path: Path) -> tuple[float, float, int]:
@@ -69,22 +92,34 @@ def measure(code: tuple[str, str], path: Path) -> tuple[float, float, int]:
     return tuple(json.loads(done.stdout))
 
 
-def run(n_rows: int = N_ROWS) -> None:
-    """Print a line for each file."""
-    print(f"reading {n_rows:,} rows of Parquet (id, time, symbol)")
-    print(f"{'file':14}{'sojourn':>10}{'pandas':>10}{'sojourn':>12}{'pandas':>12}{'limit':>10}")
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", WRITE, folder, str(n_rows)], check=True)
-        for path in sorted(Path(folder).iterdir()):
-            seconds, megabytes, n = measure(SOJOURN, path)
-            pandas_seconds, pandas_megabytes, pandas_n = measure(PANDAS, path)
-            assert n == pandas_n
-            limit = LIMITS[path.stem.partition("-")[0]]
-            print(
-                f"{path.stem:14}{seconds:8.2f} s{pandas_seconds:8.2f} s{megabytes:9.0f} MB"
-                f"{pandas_megabytes:9.0f} MB{limit:7} MB"
-            )
+def run(n_rows: int = N_ROWS, repeats: int = 3, formats: tuple[str, ...] = FORMATS) -> None:
+    """Print one line for each file."""
+    print(f"reading {n_rows:,} rows (id, time, symbol); medians of {repeats}")
+    print(f"{'file':22}" + "".join(f"{name:>20}" for name in programs("csv")))
+    for format in formats:
+        for order in ("sorted", "unsorted"):
+            for ids in ("int", "str"):
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder, f"events.{format}")
+                    options = (path, format, order, ids, str(n_rows))
+                    subprocess.run([sys.executable, "-c", WRITE, *options], check=True)
+                    print(f"{f'{format} {order} {ids}':22}" + _figures(format, path, repeats))
+
+
+def _figures(format: str, path: Path, repeats: int) -> str:
+    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in programs(format)}
+    for _ in range(repeats):
+        for name, code in programs(format).items():
+            found[name].append(measure(code, path))
+    assert found["sojourn"][0][2] == found["pandas"][0][2]
+    medians = (map(statistics.median, zip(*figures, strict=True)) for figures in found.values())
+    return "".join(f"{seconds:9.2f} s{megabytes:6.0f} MB" for seconds, megabytes, _ in medians)
 
 
 if __name__ == "__main__":
-    run(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("formats", nargs="*", choices=FORMATS, default=FORMATS)
+    parser.add_argument("--rows", type=int, default=N_ROWS)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    run(given.rows, given.repeats, tuple(given.formats))
