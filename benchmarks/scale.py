@@ -22,11 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numba import njit
 
-from sojourn import HSMM, Params, SpectralHSMM, scan
+from sojourn import HSMM, Params, Sequences, SpectralHSMM, scan
 from sojourn.cli.scale import SETTINGS
 from sojourn.estimators.spectral_hsmm import _Counting
 from sojourn.scale.passes import Parts
-from sojourn.scale.tree_sum import concatenated
 from sojourn.spectral.select_rank import learn
 from sojourn.spectral.windows import candidate_offsets
 
@@ -114,7 +113,7 @@ def by_size(root):
 
 def in_memory(folder):
     """The whole fit of data that are in memory, by one thread and by all."""
-    data = concatenated(list(scanned(folder)))
+    data = Sequences.concatenate(scanned(folder))
     times = {n: [] for n in (1, None)}
     for _ in range(3):
         for n in times:

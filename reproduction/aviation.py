@@ -101,8 +101,7 @@ def auc(normal: Floats, abnormal: Floats) -> float:
 
 def normalised(log_prob: Floats, flights: Sequences) -> Floats:
     """Log-likelihood of each flight per observed symbol."""
-    known = np.add.reduceat((flights.codes >= 0).astype(np.int64), flights.offsets[:-1])
-    return log_prob / np.maximum(known, 1)
+    return log_prob / np.maximum(flights.n_observed, 1)
 
 
 def _evaluate(score: Callable[[Sequences], Floats], flights: Flights) -> dict[str, Any]:

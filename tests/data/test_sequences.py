@@ -1,6 +1,7 @@
 """Sequences: what goes in comes out again, and what must not go in is named."""
 
 import re
+from itertools import chain, groupby
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Sequences, SojournError, as_sequences
+from sojourn.data.sequences import runs
 
 MISSING = "a missing symbol is None in lists, null in tables and a masked entry in arrays"
 NEGATIVE = f"expected integers of 0 and more. Negative values in data are not symbols; {MISSING}"
@@ -544,3 +546,40 @@ def test_integers_far_apart_are_coded_as_those_close_together_are():
         Sequences.from_stacked(near, [5]).codes, Sequences.from_stacked(far, [5]).codes
     )
     assert Sequences.from_stacked(far, [5]).vocabulary.tolist() == [0, 10**15, 3 * 10**15]
+
+
+@given(any_lists, st.data())
+def test_concatenate_undoes_slicing(lists, data):
+    seqs = Sequences.from_lists(lists, ids=[f"id {i}" for i in range(len(lists))])
+    at = data.draw(st.integers(0, len(lists)))
+    again = Sequences.concatenate([seqs[:at], seqs[at:]])
+    assert again.to_lists() == lists
+    assert again.ids.tolist() == seqs.ids.tolist()
+    assert again.vocabulary.tolist() == seqs.vocabulary.tolist()
+
+
+def test_concatenate_refuses_different_vocabularies():
+    parts = [Sequences.from_lists([["a"]]), Sequences.from_lists([["b"]])]
+    with pytest.raises(SojournError, match="different vocabularies; recode them to one"):
+        Sequences.concatenate(parts)
+
+
+@given(any_lists)
+def test_n_observed_counts_the_symbols_that_are_not_missing(lists):
+    expected = [sum(symbol is not None for symbol in row) for row in lists]
+    assert Sequences.from_lists(lists).n_observed.tolist() == expected
+
+
+@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_runs_are_those_of_groupby_in_each_sequence(lists):
+    seqs = Sequences.from_lists(lists, vocabulary=[0, 1])
+    expected, start = [], 0
+    for row in lists:
+        for value, group in groupby(row):
+            length = len(list(group))
+            expected.append((start, length, value))
+            start += length
+    found = runs(seqs.codes, seqs.offsets)
+    assert [*zip(*(part.tolist() for part in found), strict=True)] == expected
+    joined = [(value, len(list(group))) for value, group in groupby(chain(*lists))]
+    assert [*zip(*(part.tolist() for part in runs(seqs.codes)[:0:-1]), strict=True)] == joined

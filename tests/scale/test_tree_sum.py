@@ -7,7 +7,7 @@ import pytest
 
 from sojourn import Params, Sequences, SojournError
 from sojourn.exact.expected_counts import Counting, expected_counts
-from sojourn.scale.tree_sum import Sums, chunk_bounds, concatenated, finished, joined, stretch
+from sojourn.scale.tree_sum import Sums, chunk_bounds, finished, joined, stretch
 
 COUNTS = ("log_likelihood", "initial", "transition", "duration", "emission")
 
@@ -87,10 +87,3 @@ def test_partitions_that_do_not_follow_one_another_are_an_error():
         Sums.of(0, 2, []) + Sums.of(3, 4, [])
     with pytest.raises(SojournError, match="nothing to add up"):
         Sums.of(0, 2, []).total()
-
-
-def test_parts_put_together_again():
-    sequences = Params.random(2, 2, 3, rng=0).sample(10, 20, rng=1)
-    again = concatenated([sequences[:4], sequences[4:]])
-    assert again.to_lists() == sequences.to_lists()
-    assert np.array_equal(again.ids, sequences.ids)

@@ -48,8 +48,7 @@ def score(**options: Any) -> None:
             write(options, long(sequences, surprise=surprise))
             return
         log_prob = model.score_samples(sequences)
-    observed = np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64)
-    write(options, _scored(sequences.ids, sequences.lengths, observed, log_prob))
+    write(options, _scored(sequences.ids, sequences.lengths, sequences.n_observed, log_prob))
 
 
 def _scored(ids: Any, lengths: Any, observed: Any, log_prob: Any) -> dict[str, Any]:

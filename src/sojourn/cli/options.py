@@ -54,14 +54,14 @@ def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
 
     Those options are taken out of the dictionary.
     """
+    from sojourn.data.sequences import Sequences
     from sojourn.io import sources
-    from sojourn.scale.tree_sum import concatenated
 
     files, how = _how(options, model)
     with status(f"reading {files[0]}{' and others' * (len(files) > 1)}"):
         if len(files) == 1:
             return sources.read(files[0], **how)
-        return concatenated(list(sources.scan(files, **how, rows_per_partition=None)))
+        return Sequences.concatenate(sources.scan(files, **how, rows_per_partition=None))
 
 
 def scan_data(options: dict[str, Any], model: Any = None) -> Scan:

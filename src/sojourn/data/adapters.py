@@ -168,6 +168,11 @@ def factorise(values: Values) -> tuple[NDArray[Any], NDArray[np.int32]]:
     return np.flatnonzero(seen).astype(np.int64) + low, code_of[shifted]
 
 
+def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of the stretches of these lengths starts, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+
+
 def name_of(i: int, ids: NDArray[Any]) -> str:
     """Sequence `i` for an error message, with its id where that says more.
 

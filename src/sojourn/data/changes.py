@@ -85,7 +85,7 @@ def events_from_changes(
     vocabulary, code_of = adapters.factorise([*names, idle_symbol] if idle == "symbol" else names)
     n_events = np.bincount(row, minlength=n_rows)
     n_given = n_events if idle == "drop" else np.maximum(n_events, 1)
-    start = np.concatenate(([0], np.cumsum(n_given)))
+    start = adapters.offsets_of(n_given)
     codes = np.full(start[-1], -1, dtype=np.int32)
     first = np.cumsum(n_events) - n_events
     codes[start[row] + np.arange(len(row)) - first[row]] = code_of[channel]
@@ -169,7 +169,7 @@ def _arrangement(
     ids, lengths, rows = np.array([0]), np.array([n]), None
     if id is not None:
         ids, lengths, rows = adapters.group_rows(_column(table, id), f"the id column {id!r}")
-    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    bounds = adapters.offsets_of(lengths)
     if bounds[-1] != n:
         raise SojournError(f"{id!r} has {bounds[-1]} rows and {names[0]!r} {n}; expected as many")
     rows = np.arange(n) if rows is None else rows

@@ -7,10 +7,10 @@ symbol. Nothing is padded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,7 +217,7 @@ class Sequences:
                 f"the column holds {len(column)} symbols, but the sequences {lengths.sum()}; pass "
                 f"an id for every row, or lengths that add up to the number of symbols"
             )
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        offsets = adapters.offsets_of(lengths)
         place = in_order = adapters.place_of(offsets, ids)
         if rows is not None:
             place = lambda k: in_order(int(np.argmax(rows == k)))  # noqa: E731
@@ -232,6 +232,29 @@ class Sequences:
             raise SojournError("every symbol is missing; pass vocabulary= to say what there can be")
         vocabulary = symbols if vocabulary is None else vocabulary
         return cls(codes, offsets, symbols, ids).recode(vocabulary, unknown)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Sequences]) -> Sequences:
+        """Sequences of one vocabulary, part after part, with the ids that they have.
+
+        Parameters
+        ----------
+        parts : iterable of Sequences
+            At least one.
+
+        Examples
+        --------
+        >>> seqs = Sequences.from_lists([[0, 1], [1], [0]])
+        >>> Sequences.concatenate([seqs[:1], seqs[1:]]).to_lists()
+        [[0, 1], [1], [0]]
+        """
+        parts = list(parts)
+        if not all(np.array_equal(part.vocabulary, parts[0].vocabulary) for part in parts):
+            raise SojournError("the parts have different vocabularies; recode them to one first")
+        lengths = np.concatenate([part.lengths for part in parts])
+        codes = np.concatenate([part.codes for part in parts])
+        ids = np.concatenate([part.ids for part in parts])
+        return cls(codes, adapters.offsets_of(lengths), parts[0].vocabulary, ids)
 
     def recode(self, vocabulary: Any, unknown: str = "error") -> Sequences:
         """The same sequences as codes into another vocabulary.
@@ -282,6 +305,11 @@ class Sequences:
         return np.diff(self.offsets)
 
     @property
+    def n_observed(self) -> NDArray[np.int64]:
+        """Number of symbols in each sequence that are not missing."""
+        return np.add.reduceat(self.codes >= 0, self.offsets[:-1], dtype=np.int64)
+
+    @property
     def n_symbols(self) -> int:
         """Number of symbols in the vocabulary."""
         return len(self.vocabulary)
@@ -325,7 +353,7 @@ class Sequences:
             return Sequences(codes, bounds - bounds[0], self.vocabulary, self.ids[index])
         picked = np.arange(len(self))[index]
         lengths = self.lengths[picked]
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        offsets = adapters.offsets_of(lengths)
         at = np.arange(offsets[-1]) + np.repeat(self.offsets[picked] - offsets[:-1], lengths)
         return Sequences(self.codes[at], offsets, self.vocabulary, self.ids[picked])
 
@@ -386,6 +414,24 @@ def as_sequences(
     if len(getattr(X, "shape", ())) == 2:
         return Sequences.from_array(X, None, vocabulary, unknown)
     return Sequences.from_lists(X, None, vocabulary, unknown)
+
+
+class Runs(NamedTuple):
+    """Stretches of equal values: where each starts, its length, its value."""
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    values: NDArray[Any]
+
+
+def runs(values: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> Runs:
+    """Stretches of equal values, none of which crosses the start of a sequence."""
+    begins = np.ones(len(values), dtype=np.bool_)
+    begins[1:] = values[1:] != values[:-1]
+    if offsets is not None:
+        begins[offsets[:-1]] = True
+    starts = np.flatnonzero(begins)
+    return Runs(starts, np.diff(starts, append=len(values)), values[starts])
 
 
 def _frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:

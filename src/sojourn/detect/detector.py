@@ -265,9 +265,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _score(self, fold: int, sequences: Sequences) -> Floats:
         if self.method != "residual":
-            observed = np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64)
             log_prob = self._fold_model(fold).score_samples(sequences)
-            return np.asarray(log_prob / np.maximum(observed, 1))
+            return np.asarray(log_prob / np.maximum(sequences.n_observed, 1))
         possible, blocks = self._residuals(fold, sequences)
         scores = np.full(len(sequences), -np.inf)
         if possible.any():

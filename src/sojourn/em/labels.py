@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.adapters import offsets_of
+from sojourn.data.sequences import Sequences, as_sequences, runs
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 
@@ -93,11 +94,8 @@ def clip_stays(
     >>> clip_stays(seqs, np.array([0, 0, 0, 1], np.int32), 2, True)[0][0]
     ['a', 'a', 'b']
     """
-    begins = np.ones(len(labels), bool)
-    begins[1:] = labels[1:] != labels[:-1]
-    begins[sequences.offsets[:-1]] = True
-    starts = np.flatnonzero(begins)
-    since = np.arange(len(labels)) - np.repeat(starts, np.diff(np.append(starts, len(labels))))
+    starts, lengths, _ = runs(labels, sequences.offsets)
+    since = np.arange(len(labels)) - np.repeat(starts, lengths)
     excess = (since >= max_duration) & (labels != UNKNOWN)
     if not excess.any():
         return sequences, labels
@@ -105,16 +103,14 @@ def clip_stays(
         k = int(np.argmax(excess))
         i = int(np.searchsorted(sequences.offsets, k, side="right")) - 1
         start = k - int(since[k])
-        stay = int(np.argmin(np.append(labels[start:] == labels[k], False)))
-        stay = min(stay, int(sequences.offsets[i + 1]) - start)
+        stay = lengths[np.searchsorted(starts, start)]
         raise SojournError(
             f"sequence {i} ({sequences.ids[i]}) stays in state {labels[k]} for {stay} steps from "
             f"position {start - sequences.offsets[i]}, but max_duration is {max_duration}; raise "
             f"max_duration, allow self_transitions, or pass clip=True to cut such stays"
         )
     keep = ~excess
-    kept = np.add.reduceat(keep, sequences.offsets[:-1])
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    offsets = offsets_of(keep)[sequences.offsets]
     cut = Sequences(sequences.codes[keep], offsets, sequences.vocabulary, sequences.ids)
     return cut, labels[keep]
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
 from sojourn.scale.passes import Parts
-from sojourn.scale.tree_sum import concatenated
 from sojourn.spectral.holdout import NO_LIMIT, mix
 
 SMALLEST = 1 << 14
@@ -65,7 +64,7 @@ def draw_samples(parts: Parts, sizes: list[int], piece: int, salt: int) -> list[
     drawn = parts.reduced(Draw(piece, salt, min(int(share * 2**64), NO_LIMIT)), _both)
     if sum(map(_n_total, drawn)) < sizes[-1]:
         drawn = parts.reduced(Draw(piece, salt, NO_LIMIT), _both)
-    pieces = concatenated([part for part, _ in drawn])
+    pieces = Sequences.concatenate([part for part, _ in drawn])
     order = np.argsort(np.concatenate([keys for _, keys in drawn]), kind="stable")
     ends = np.cumsum(pieces.lengths[order])
     ids = np.arange(len(pieces))
@@ -109,7 +108,7 @@ def gathered(parts: Parts) -> Sequences:
     """All sequences, in memory."""
     if parts.in_memory is not None:
         return parts.in_memory
-    return concatenated(parts.each(_itself))
+    return Sequences.concatenate(parts.each(_itself))
 
 
 def _itself(sequences: Sequences, begin: int, n_jobs: int | None) -> Sequences:

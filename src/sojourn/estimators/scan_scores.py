@@ -54,7 +54,7 @@ class Scoring:
         return Scores(
             sequences.ids,
             sequences.lengths,
-            np.add.reduceat(sequences.codes >= 0, sequences.offsets[:-1], dtype=np.int64),
+            sequences.n_observed,
             self.scorer(sequences, n_jobs),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.sequences import as_sequences
+from sojourn.data.sequences import as_sequences, runs
 from sojourn.errors import SojournError
 from sojourn.plot.base import (
     ALARM,
@@ -50,19 +50,6 @@ def lanes(codes: NDArray[Any], names: list[str]) -> tuple[list[str], NDArray[np.
     return shown, lane
 
 
-def runs(values: NDArray[Any]) -> list[tuple[int, int, int]]:
-    """Stretches of one value: where each starts, where it stops, and the value.
-
-    Examples
-    --------
-    >>> runs(np.array([4, 4, 1]))
-    [(0, 2, 4), (2, 3, 1)]
-    """
-    bounds = np.flatnonzero(np.diff(values)) + 1
-    starts, stops = np.r_[0, bounds], np.r_[bounds, len(values)]
-    return list(zip(starts.tolist(), stops.tolist(), values[starts].tolist(), strict=True))
-
-
 def timeline(
     model: Any, X: Any, index: int = 0, marks: Iterable[int] = (), ax: Axes | None = None
 ) -> Axes:
@@ -95,13 +82,13 @@ def timeline(
     names, lane = lanes(one.codes, [plain(name) for name in one.vocabulary.tolist()])
     ax = axes_or_new(ax)
     ticks, labels = list(range(len(names))), [short(name) for name in names]
-    for start, stop, code in runs(one.codes):
+    for start, length, code in zip(*runs(one.codes), strict=True):
         if code >= 0:
-            ax.broken_barh([(start, stop - start)], (lane[code] - 0.32, 0.64), color=QUIET)
+            ax.broken_barh([(start, length)], (lane[code] - 0.32, 0.64), color=QUIET)
     y = float(len(names))
     if hasattr(inner, "params_"):
-        for start, stop, state in runs(inner.predict(one)[0]):
-            ax.broken_barh([(start, stop - start)], (y - 0.3, 0.8), color=color_of(state))
+        for start, length, state in zip(*runs(inner.predict(one)[0]), strict=True):
+            ax.broken_barh([(start, length)], (y - 0.3, 0.8), color=color_of(int(state)))
         ticks.append(len(names))
         labels.append("state")
         y += 1.0

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import positive_int
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.sequences import Sequences, as_sequences, runs
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
 from sojourn.plot.models import durations, occupancy, ranks, spectrum, transitions
 from sojourn.plot.scores import precision_recall, roc
 from sojourn.plot.scores import scores as histogram
-from sojourn.plot.sequence import lanes, runs
+from sojourn.plot.sequence import lanes
 from sojourn.report.figures import SIZE, figure
 from sojourn.report.labels import Known, read_known
 
@@ -228,7 +228,7 @@ def _timelines(
                 "codes": codes.tolist(),
                 "lanes": [[c for c in shown if lane[c] == j] for j in range(int(lane.max()) + 1)],
                 "surprise": hundredths.tolist(),
-                "states": [[b - a, x] for a, b, x in _paths(inner, worst, k)] if has_states else [],
+                "states": _stays(inner, worst[k : k + 1]) if has_states else [],
                 "marks": sorted(steps[k]),
                 "reasons": [reason["where"] for reason in rows[k]["reasons"]],
             }
@@ -236,11 +236,13 @@ def _timelines(
     return {"names": names, "items": items}
 
 
-def _paths(inner: Any, worst: Sequences, k: int) -> list[tuple[int, int, int]]:
+def _stays(inner: Any, one: Sequences) -> list[list[int]]:
+    """Length and state of each stay on the best path of one sequence."""
     try:
-        return runs(inner.predict(worst[k : k + 1])[0])
+        _, lengths, states = runs(inner.predict(one)[0])
     except SojournError:  # no path of states can produce this sequence
         return []
+    return np.column_stack([lengths, states]).tolist()
 
 
 def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict[str, str]]:

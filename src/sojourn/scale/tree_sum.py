@@ -201,24 +201,6 @@ def finished(run: Run, whole: Stretch) -> Any:
     return (whole.sums + last).total()
 
 
-def concatenated(parts: list[Sequences]) -> Sequences:
-    """Sequences of one vocabulary, part after part.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_lists([[0, 1], [1], [0]])
-    >>> concatenated([seqs[:1], seqs[1:]]).to_lists()
-    [[0, 1], [1], [0]]
-    """
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Sequences(
-        np.concatenate([part.codes for part in parts]),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
-        parts[0].vocabulary,
-        np.concatenate([part.ids for part in parts]),
-    )
-
-
 def _some(sequences: Sequences, first: int, last: int) -> Sequences | None:
     return sequences[first:last] if last > first else None
 
@@ -226,4 +208,4 @@ def _some(sequences: Sequences, first: int, last: int) -> Sequences | None:
 def _after(a: Sequences | None, b: Sequences | None) -> Sequences | None:
     if a is None or b is None:
         return b if a is None else a
-    return concatenated([a, b])
+    return Sequences.concatenate([a, b])
