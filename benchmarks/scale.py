@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numba import njit
 
 from sojourn import HSMM, Params, Sequences, SpectralHSMM, scan
-from sojourn.cli.scale import SETTINGS
+from sojourn.cli.options import SETTINGS
 from sojourn.estimators.spectral_hsmm import _Counting
 from sojourn.scale.passes import Parts
 from sojourn.spectral.select_rank import learn

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import sojourn as sj
 from reproduction.__main__ import reproduce
-from sojourn.cli.commands import commands
+from sojourn.cli import commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
@@ -131,7 +131,7 @@ def run(arguments, given=None):
         arguments += ["--contamination", "0.05"] * ("--detector" in arguments)
     if arguments[0] == "detect" or arguments[0] == "report":
         arguments += ["--contamination", "0.05"] * ("--normal" in arguments)
-    return CliRunner().invoke(commands, arguments, input=given, catch_exceptions=False)
+    return CliRunner().invoke(commands(), arguments, input=given, catch_exceptions=False)
 
 
 def test_the_command_lines_of_long_experiments_are_understood():

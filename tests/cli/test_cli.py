@@ -34,7 +34,7 @@ def drawn(n=40, length=50, seed=1, words=True):
 
 
 def write_events(path, sequences, shuffle=0):
-    """A long table, one row an event, in any order."""
+    """A long table, one row per event, in any order."""
     rows = [
         (flight, t, "" if symbol is None else symbol)
         for flight, symbols in zip(sequences.ids.tolist(), sequences, strict=True)
@@ -210,7 +210,7 @@ def test_samples_can_be_read_again(folder, tmp_path, capsys):
     assert list(map(int, found["state"])) == np.concatenate(states).tolist()
 
 
-def test_info_says_what_a_model_is(folder, capsys):
+def test_info_shows_what_a_model_is(folder, capsys):
     found = json.loads(run(capsys, "info", folder / "hsmm.sojourn", "--format=json"))
     facts = {item["property"]: item["value"] for item in found}
     assert facts["model"] == "HSMM"
@@ -226,7 +226,7 @@ def test_info_says_what_a_model_is(folder, capsys):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
-def test_results_go_to_files_whole(suffix, folder, tmp_path, capsys):
+def test_results_go_to_complete_files(suffix, folder, tmp_path, capsys):
     path = tmp_path / f"scores.{suffix}"
     args = ("score", folder / "hsmm.sojourn", folder / "more.csv", "-o", path)
     assert run(capsys, *args) == ""
@@ -241,7 +241,7 @@ def test_results_go_to_files_whole(suffix, folder, tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_what_is_not_finite_is_null_in_json(tmp_path, capsys):
+def test_numbers_that_are_not_finite_are_null_in_json(tmp_path, capsys):
     model = HSMM(2, 2)
     model.params_ = sj.Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], np.eye(2))
     model.initial_, model.history_, model.n_passes_, model.converged_ = None, [], 0.0, True
@@ -267,7 +267,7 @@ def test_facts_of_mixed_types_go_into_parquet(folder, tmp_path, capsys):
     assert "HSMM" in pq.read_table(tmp_path / "info.parquet")["value"].to_pylist()
 
 
-def test_a_table_is_for_people(folder, capsys):
+def test_a_table_has_no_commas(folder, capsys):
     text = run(capsys, "score", folder / "hsmm.sojourn", folder / "more.csv", "--format=table")
     assert "log_prob" in text
     assert "," not in text
@@ -286,7 +286,7 @@ def test_symbols_cannot_move_the_cursor(tmp_path, capsys):
     assert "[red]b" in text
 
 
-def test_a_long_table_is_cut_and_says_so(tmp_path, capsys):
+def test_a_long_table_is_cut_with_a_note(tmp_path, capsys):
     (tmp_path / "long.txt").write_text("a b\n" * 600)
     text = run(capsys, "convert", tmp_path / "long.txt", "--format=table", "-q")
     assert "… and 200 rows more" in text
@@ -315,14 +315,14 @@ def test_several_files_are_read_as_one_set(folder, capsys):
     assert numbers(found["log_prob"]) == [x for p in parts for x in hsmm().score_samples(p)]
 
 
-def test_what_was_guessed_is_said_unless_quiet(folder, capsys):
+def test_guesses_are_printed_unless_quiet(folder, capsys):
     cli.run(["convert", str(folder / "more.csv")])
     assert "guessed id 'flight', time 'seconds', symbol 'command'" in capsys.readouterr().err
     cli.run(["convert", str(folder / "more.csv"), "-q"])
     assert capsys.readouterr().err == ""
 
 
-def test_columns_and_gaps_are_as_the_options_say(tmp_path, capsys):
+def test_options_set_columns_and_missing_text(tmp_path, capsys):
     path = tmp_path / "t.csv"
     path.write_text("a;b;c\n2;x;z\n1;y;NA\n")
     args = ("convert", path, "--delimiter=;", "--symbol=c", "--no-id", "--missing=NA", "-q")
@@ -354,7 +354,7 @@ def test_fit_passes_its_options_on(folder, tmp_path, capsys):
     assert (model.durations, model.pseudocount, model.unknown) == ("poisson", 0.5, "missing")
     facts = table(text)
     facts = dict(zip(facts["property"], facts["value"], strict=True))
-    assert float(facts["nats a symbol"]) == model.score(drawn())
+    assert float(facts["nats per symbol"]) == model.score(drawn())
     run(capsys, *args, "--method=spectral", "--windows=0,1", "--rank=3", "--no-moments")
     model = sj.load(path)
     assert (model.windows, model.rank) == ((0, 1), 3)
@@ -398,7 +398,7 @@ def stdin(monkeypatch):
     return put
 
 
-def test_a_stream_is_the_batch(folder, capsys, stdin):
+def test_a_stream_gives_the_surprise_of_batch_scoring(folder, capsys, stdin):
     seqs = drawn(3, 20, seed=5)
     expected = hsmm().surprise(seqs)
     lines = [f"f{i}\t{seqs[i][t]}" for t in range(20) for i in range(3)]  # three, mixed
@@ -448,7 +448,7 @@ def test_a_stream_answers_each_line_at_once(folder):
         (b"x" * ((1 << 20) + 5), "line 1 is longer"),
     ],
 )
-def test_a_line_that_is_no_symbol_is_named(data, words, folder, capsys, stdin):
+def test_an_error_names_the_line_that_is_no_symbol(data, words, folder, capsys, stdin):
     stdin(data)
     assert words in refused(capsys, "stream", folder / "hsmm.sojourn")
 
@@ -514,7 +514,7 @@ def test_usage_is_exit_code_2(args, capsys, tmp_path, monkeypatch):
     assert "Usage: sojourn" in refused(capsys, *args, code=2)
 
 
-def test_a_reader_that_has_gone_is_no_error(folder):
+def test_a_closed_pipe_is_no_error(folder):
     command = [*PROGRAM, "sample", str(folder / "hsmm.sojourn"), "-n", "3000", "--length", "100"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=ENV, text=True, **pipes) as process:
@@ -524,7 +524,7 @@ def test_a_reader_that_has_gone_is_no_error(folder):
         assert process.wait(30) == cli.BROKEN_PIPE
 
 
-def test_without_its_packages_the_command_line_says_what_to_install():
+def test_without_click_the_error_names_what_to_install():
     code = "import sys; sys.modules['click'] = None; from sojourn.cli import main; main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True)
     assert done.returncode == 1
@@ -562,7 +562,7 @@ def test_progress_is_for_terminals_only(folder, tmp_path, capsys, monkeypatch):
     args += ["--states=2", "--max-duration=2", "--max-iter=3"]
     assert cli.run(args) == 0
     silent = capsys.readouterr().err
-    # What it has to say of the fit itself is a warning; there is no bar and no spinner.
+    # Messages about the fit itself are warnings; there is no bar and no spinner.
     assert all(line.startswith("sojourn: warning: ") for line in silent.splitlines())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert cli.run(args) == 0

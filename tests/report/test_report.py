@@ -289,7 +289,7 @@ def test_the_command_writes_the_page_with_labels(files, capsys):
 @pytest.mark.parametrize(
     ("file", "more", "message"),
     [
-        ("mixed.csv", ("--labels", "kind"), "column kind says 'normal' and 'odd' of sequence f10"),
+        ("mixed.csv", ("--labels", "kind"), "column kind has 'normal' and 'odd' for sequence f10"),
         ("events.csv", ("--labels", "nothing"), "nothing"),
         ("events.csv", ("--labels", "flight"), "must be different columns"),
     ],

@@ -1,6 +1,6 @@
 """The command line: ``sojourn``. Nothing heavy is imported before a command runs.
 
-May import: all packages above it. Start reading: `commands`, then `fit`.
+May import: all packages above it. Start reading: `commands` below, then `options` and `fit`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import click
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell would say it
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell has it
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 1 a problem with data or arguments, 2 usage.
-
-    Examples
-    --------
-    >>> main(["--version"])
-    Traceback (most recent call last):
-    SystemExit: 0
-    """
+    """Run a command and exit: 0 done, 1 a problem with data or arguments, 2 usage."""
     sys.exit(run(args))
 
 
@@ -39,11 +32,40 @@ def run(args: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        from sojourn.cli.commands import commands
+        group = commands()
     except ImportError as error:
-        _say(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
+        _print(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
         return 1
-    return run_group(commands, "sojourn", list(sys.argv[1:] if args is None else args))
+    return run_group(group, "sojourn", list(sys.argv[1:] if args is None else args))
+
+
+def commands() -> click.Group:
+    """The commands, in the order in which one needs them."""
+    import click
+
+    from sojourn import __version__
+    from sojourn.cli.ask import decode, predict, sample, score
+    from sojourn.cli.detect import detect, report
+    from sojourn.cli.fit import fit, info
+    from sojourn.cli.stream import convert, stream
+
+    class InOrder(click.Group):
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(self.commands)
+
+    @click.group(
+        cls=InOrder,
+        commands=[fit, info, score, detect, decode, predict, report, sample, stream, convert],
+        context_settings={"help_option_names": ["-h", "--help"]},
+        # The backspace keeps click from filling the lines.
+        epilog="\b\nExample:\n  sojourn fit events.csv -o model.sojourn\n"
+        "  sojourn score model.sojourn more.csv",
+    )
+    @click.version_option(__version__, message="sojourn %(version)s")
+    def group() -> None:
+        """Hidden semi-Markov models of event sequences: states that last."""
+
+    return group
 
 
 def run_group(group: click.Group, name: str, args: list[str]) -> int:
@@ -51,7 +73,7 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
     import click
 
     if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")  # what is read again has one encoding everywhere
+        sys.stdout.reconfigure(encoding="utf-8")  # files have one encoding everywhere
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = _show_warning
@@ -69,23 +91,23 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
         except KeyboardInterrupt:
             return INTERRUPTED
         except BrokenPipeError:
-            # Who read the output has gone. What is left in the buffer must not be tried again.
+            # The reader has closed the pipe. The rest of the buffer must not be tried again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
         except OSError as error:
             named = error.filename is not None and error.strerror is not None
-            _say(f"{os.fsdecode(error.filename)}: {error.strerror}" if named else str(error))
+            _print(f"{os.fsdecode(error.filename)}: {error.strerror}" if named else str(error))
         except MemoryError:
-            _say("there is not enough memory for this; give less data or a smaller model")
+            _print("there is not enough memory for this; give less data or a smaller model")
         except ValueError as error:  # SojournError is one
-            _say(str(error))
+            _print(str(error))
         return 1
 
 
-def _say(message: str) -> None:
+def _print(message: str) -> None:
     print(f"sojourn: {' '.join(message.split())}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning | RuntimeWarning):
-        _say(f"warning: {message}")
+        _print(f"warning: {message}")

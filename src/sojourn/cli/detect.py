@@ -1,4 +1,4 @@
-"""``sojourn detect``: which sequences are abnormal, how sure that is, and why."""
+"""``sojourn detect`` and ``sojourn report``: which sequences are abnormal, where and why."""
 
 from __future__ import annotations
 
@@ -6,57 +6,86 @@ from typing import Any
 
 import click
 
-from sojourn.cli.options import load_model, read_data, reads_data, status, uses_model
-from sojourn.cli.output import write, writes_results
+from sojourn.cli import options
+from sojourn.cli.options import Data, Saved, status
+from sojourn.cli.output import Output, writes_results
 from sojourn.errors import SojournError
-
-METHOD = click.Choice(["residual", "loglik", "typicality"])
 
 
 @click.command()
-@uses_model
-@reads_data
+@options.uses_model
+@options.reads_data
 @click.option(
     "--normal",
     metavar="DATA",
-    help="Normal sequences that the model was not fitted on, to calibrate a plain model.",
+    help="Normal sequences that the model was not fitted on, to calibrate a model that was saved "
+    "without a detector.",
 )
-@click.option("--contamination", type=float, help="False-alarm rate, with --normal. [0.05]")
-@click.option("--detect-method", type=METHOD, help="What is scored, with --normal. [residual]")
+@options.makes_detector(", with --normal")
 @writes_results
-def detect(**options: Any) -> None:
-    """Which sequences are abnormal: score, p-value, verdict and first reason."""
-    normal = options.pop("normal")
-    how = {name: options.pop(name) for name in ("contamination", "detect_method")}
-    how = {name.removeprefix("detect_"): value for name, value in how.items() if value is not None}
-    path = options["model"]
-    unknown = options.pop("unknown")
-    found = load_model(options, detector=True)
-    is_detector = hasattr(found, "calibration_")
-    if unknown:
-        (found.model if is_detector else found).set_params(unknown=unknown)
-    if is_detector and (normal or how):
-        raise click.UsageError(f"{path} is a detector, which was calibrated when it was fitted.")
-    if not is_detector:
-        if normal is None:
-            raise SojournError(
-                f"{path} holds a {type(found).__name__}, which does not know how normal sequences "
-                f"score; give some with --normal, or fit with --detector"
-            )
-        from sojourn.detect.detector import AnomalyDetector
+def detect(
+    saved: Saved, data: Data, normal: str | None, detection: dict[str, Any], output: Output
+) -> None:
+    """Find abnormal sequences, with p-values and reasons."""
+    from sojourn.detect.detector import AnomalyDetector
 
-        reference = read_data({**options, "data": (normal,)}, found)
+    found = saved.load(detector=True)
+    if isinstance(found, AnomalyDetector):
+        if normal or detection:
+            raise click.UsageError(
+                f"{saved.model} is a detector, which was calibrated when it was fitted."
+            )
+        detector = found
+    elif normal is None:
+        raise SojournError(
+            f"{saved.model} holds a {type(found).__name__}, which does not know how normal "
+            f"sequences score; give some with --normal, or fit with --detector"
+        )
+    else:
+        reference = Data((normal,), data.how).read(found)
         with status("calibrating"):
-            found = AnomalyDetector(found, refit=False, **how).fit(reference)
-    sequences = read_data(options, found)
+            detector = AnomalyDetector(found, refit=False, **detection).fit(reference)
+    sequences = data.read(detector)
     with status("detecting"):
-        told = found.explain(sequences)
-        verdict = found.predict(sequences)
-    columns = {
-        "id": sequences.ids,
-        "score": [one.score for one in told],
-        "p_value": [one.pvalue for one in told],
-        "verdict": ["abnormal" if v < 0 else "normal" for v in verdict.tolist()],
-        "reason": [one.reasons[0].text if one.reasons else "" for one in told],
-    }
-    write(options, columns)
+        explained = detector.explain(sequences)
+        abnormal = detector.predict(sequences) < 0
+    output.write(
+        {
+            "id": sequences.ids,
+            "score": [one.score for one in explained],
+            "p_value": [one.pvalue for one in explained],
+            "verdict": ["abnormal" if bad else "normal" for bad in abnormal],
+            "reason": [one.reasons[0].text if one.reasons else "" for one in explained],
+        }
+    )
+
+
+@click.command()
+@options.uses_model
+@options.reads_data
+@click.option("--labels", metavar="COLUMN", help="Column with the known label of each sequence.")
+@click.option("--normal-label", metavar="LABEL", help="The label of normal sequences. [normal]")
+@click.option(
+    "--normal",
+    metavar="FILE",
+    multiple=True,
+    help="Normal sequences to calibrate a model that was saved without a detector; DATA itself if "
+    "omitted.",
+)
+@click.option("--contamination", type=float, help="False-alarm rate of such a model.")
+@click.option("--worst", type=int, default=30, help="How many sequences get a timeline. [30]")
+@click.option("--title", help="Heading of the page.")
+@click.option("--output", "-o", required=True, metavar="FILE", help="HTML file to write.")
+def report(
+    saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
+) -> None:
+    """Write an HTML page: which sequences are abnormal, where and why."""
+    from sojourn.report import write_report
+
+    model = saved.load()
+    sequences = data.read(model)
+    known = data.labels(labels, sequences) if labels else None
+    usual = Data(normal, data.how | {"quiet": True}).read(model) if normal else None
+    with status("writing the report"):
+        write_report(model, sequences, output, labels=known, normal=usual, **page)
+    click.echo(output)

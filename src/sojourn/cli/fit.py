@@ -1,208 +1,198 @@
-"""``sojourn fit`` and ``sojourn info``: make a model, and say what is in one."""
+"""``sojourn fit`` and ``sojourn info``: learn a model, and show what is in one."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import click
 
-from sojourn.cli.options import (
-    load_model,
-    number_or_auto,
-    read_data,
-    reads_data,
-    scan_data,
-    status,
-)
-from sojourn.cli.output import write, writes_results
-from sojourn.cli.scale import cluster_of, scans_data
+from sojourn.cli import options
+from sojourn.cli.options import Data, Saved, status
+from sojourn.cli.output import SHAPE, Output, writes_results
 
 # Arguments that one estimator alone has.
 ONLY_HSMM = ("init", "max_iter", "tol", "durations", "pseudocount", "left_censored")
 ONLY_SPECTRAL = ("algorithm", "windows", "rank")
 
-NUMBER: dict[str, Any] = {"type": number_or_auto, "metavar": "N|auto"}
+
+def _number_or_auto(text: str) -> int | str:
+    return text if text == "auto" else int(text)
 
 
-@click.command()
-@reads_data
-@scans_data
-@click.option("--checkpoint", metavar="FILE", help="Write how far EM has come after each pass.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one.")
-@click.option("--method", type=click.Choice(["hsmm", "spectral"]), default="hsmm")
-@click.option("--states", "n_states", **NUMBER, default="auto", help="How many. [auto]")
-@click.option("--max-duration", **NUMBER, default="auto", help="Longest stay. [auto]")
-@click.option(
-    "--init", type=click.Choice(["spectral", "moments", "random"]), help="Where EM starts."
-)
-@click.option("--max-iter", type=int, help="Most passes of EM.")
-@click.option("--tol", type=float, help="Least gain of a pass, in nats a symbol.")
-@click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
-@click.option("--pseudocount", type=float, help="Added to all that is possible.")
-@click.option("--left-censored", is_flag=True, default=None, help="First stays began earlier.")
-@click.option("--algorithm", type=click.Choice(["adjacent", "pooled", "per_step"]))
-@click.option("--windows", help="auto, theorem, contiguous, or offsets such as 0,1,4.")
-@click.option("--rank", **NUMBER, help="Number of singular directions.")
-@click.option("--self-transitions/--no-self-transitions", default=None)
-@click.option("--unknown", type=click.Choice(["error", "missing"]))
-@click.option("--seed", "random_state", type=int)
-@click.option("--jobs", "n_jobs", type=int, help="Number of threads; else all cores.")
-@click.option("--detector", is_flag=True, help="Save a detector: normal sequences, calibrated.")
-@click.option("--contamination", type=float, help="False-alarm rate of the detector. [0.05]")
-@click.option(
-    "--detect-method",
-    type=click.Choice(["residual", "loglik", "typicality"]),
-    help="What the detector scores. [residual]",
-)
-@click.option("--no-moments", is_flag=True, help="A smaller file, without partial_fit.")
-@click.option("--output", "-o", required=True, metavar="MODEL", help="Such as model.sojourn.")
-@click.option("--format", "shape", type=click.Choice(["table", "csv", "json"]))
-def fit(**options: Any) -> None:
-    """Learn a model from sequences and save it."""
-    method, path, shape = (options.pop(name) for name in ("method", "output", "shape"))
-    moments, detector = not options.pop("no_moments"), options.pop("detector")
-    how = {name: options.pop(name) for name in ("contamination", "detect_method")}
-    how = {name.removeprefix("detect_"): value for name, value in how.items() if value is not None}
-    if how and not detector:
-        raise click.UsageError("--contamination and --detect-method need --detector.")
-    foreign = ONLY_SPECTRAL if method == "hsmm" else ONLY_HSMM
-    for name in foreign:
-        if options.pop(name) is not None:
-            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
-    in_parts, cluster = cluster_of(options)
-    stops = {name: options.pop(name) for name in ("checkpoint", "resume")}
-    if (stops["checkpoint"] or stops["resume"]) and method != "hsmm":
-        raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
-    if in_parts and detector:
-        raise click.UsageError("--detector is not for --scan or --cluster.")
-    sequences: Any = scan_data(options) if in_parts else read_data(options)
-    arguments = {name: value for name, value in options.items() if value is not None}
-    if isinstance(windows := arguments.get("windows"), str) and windows[:1].isdigit():
-        arguments["windows"] = _offsets(windows)
-    if in_parts:
-        with cluster as client:
-            model, size = _fitted_scan(method, arguments, sequences, client, stops)
-    else:
-        model = _fitted(method, arguments, sequences, stops)
-        size = (len(sequences), sequences.n_total, model.score(sequences))
-    if detector:
-        _detector(model, how, sequences).save(path)
-    else:
-        model.save(path, moments=moments)
-    facts = {
-        **_facts(model),
-        "sequences": size[0],
-        "symbols in them": size[1],
-        "nats a symbol": size[2],
-        "saved to": path,
-    }
-    write({"output": None, "shape": shape}, _listed(facts))
-
-
-def _fitted_scan(
-    method: str, arguments: dict[str, Any], data: Any, client: Any, stops: dict[str, Any]
-) -> tuple[Any, tuple[int, int, float]]:
-    """The model, and the number of sequences, of symbols, and nats a symbol."""
-    from sojourn.estimators.scan_scores import score_scan
-
-    if "auto" in (arguments["n_states"], arguments["max_duration"]):
-        raise click.UsageError("--scan and --cluster need --states and --max-duration.")
-    model: Any
-    if method == "hsmm":
-        from sojourn.estimators.hsmm import HSMM
-
-        model = HSMM(**arguments).fit(data, client=client, **stops)
-    else:
-        from sojourn.estimators.spectral_hsmm import SpectralHSMM
-
-        with status("counting, then fitting"):
-            model = SpectralHSMM(**arguments).fit(data, client=client)
-    with status("scoring"):
-        scores = score_scan(model, data, client)
-    return model, (len(scores.ids), int(scores.lengths.sum()), scores.per_symbol)
-
-
-def _fitted(method: str, arguments: dict[str, Any], sequences: Any, stops: dict[str, Any]) -> Any:
-    auto = "auto" in (arguments["n_states"], arguments["max_duration"])
-    if method == "hsmm":
-        from sojourn.estimators.hsmm import HSMM
-
-        if not auto:
-            return HSMM(**arguments).fit(sequences, **stops)
-        with status("comparing sizes, then fitting"):  # one line at a time on a terminal
-            return HSMM(**arguments, verbose=False).fit(sequences, **stops)
-    from sojourn.estimators.select import DURATIONS, STATES, select
-    from sojourn.estimators.spectral_hsmm import SpectralHSMM
-
-    if auto:
-        n_states, max_duration = arguments.pop("n_states"), arguments.pop("max_duration")
-        sizes = [n for n in STATES if n <= sequences.n_symbols]
-        with status("comparing sizes"):
-            found = select(
-                sequences,
-                sizes if n_states == "auto" else [n_states],
-                DURATIONS if max_duration == "auto" else [max_duration],
-                method="spectral",
-                cv=3,
-                **arguments,
-            )
-        arguments.update(n_states=found.n_states, max_duration=found.max_duration)
-    with status("fitting"):
-        return SpectralHSMM(**arguments).fit(sequences)
-
-
-def _detector(model: Any, how: dict[str, Any], sequences: Any) -> Any:
-    """A detector around a model of the sizes that were found, which it fits for each fold."""
-    from sojourn.detect.detector import AnomalyDetector
-
-    sizes = {"n_states": model.n_states, "max_duration": model.max_duration}
-    if hasattr(model, "params_"):
-        n_states, max_duration = model.params_.duration.shape
-        sizes = {"n_states": n_states, "max_duration": max_duration}
-    with status("fitting the detector"):
-        return AnomalyDetector(model.set_params(**sizes), **how).fit(sequences)
-
-
-def _offsets(text: str) -> tuple[int, ...]:
+def _offsets(text: str) -> str | tuple[int, ...]:
+    if not text[:1].isdigit():
+        return text
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not offsets such as 0,1,4.") from None
 
 
+NUMBER: dict[str, Any] = {"type": _number_or_auto, "metavar": "N|auto"}
+
+
 @click.command()
-@click.argument("model")
-@click.option("--states", is_flag=True, help="A row for each state.")
+@options.reads_data
+@options.scans_data
+@click.option("--checkpoint", metavar="FILE", help="Save the progress of EM after each pass.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint, if there is one.")
+@click.option(
+    "--method",
+    "estimator",
+    type=click.Choice(["hsmm", "spectral"]),
+    default="hsmm",
+    help="Estimator: HSMM (by EM) or SpectralHSMM. [hsmm]",
+)
+@click.option("--states", "n_states", **NUMBER, default="auto", help="Number of states. [auto]")
+@click.option("--max-duration", **NUMBER, default="auto", help="Longest stay, in steps. [auto]")
+@click.option("--init", type=click.Choice(["spectral", "moments", "random"]), help="Start of EM.")
+@click.option("--max-iter", type=int, help="Maximum number of passes of EM.")
+@click.option("--tol", type=float, help="Smallest gain of a pass, in nats per symbol.")
+@click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
+@click.option("--pseudocount", type=float, help="Added to every expected count.")
+@click.option(
+    "--left-censored", is_flag=True, default=None, help="First stays may have begun earlier."
+)
+@click.option(
+    "--algorithm",
+    type=click.Choice(["adjacent", "pooled", "per_step"]),
+    help="Which moments a SpectralHSMM counts.",
+)
+@click.option(
+    "--windows",
+    type=_offsets,
+    metavar="WINDOW",
+    help="auto, theorem, contiguous, or such as 0,1,4.",
+)
+@click.option("--rank", **NUMBER, help="Number of singular directions.")
+@click.option(
+    "--self-transitions/--no-self-transitions",
+    default=None,
+    help="Whether a state may follow itself.",
+)
+@click.option("--unknown", type=options.UNKNOWN, help="For symbols not seen in training. [error]")
+@click.option("--seed", "random_state", type=int, help="Seed of the random numbers.")
+@click.option("--jobs", "n_jobs", type=int, help="Number of threads (all cores if omitted).")
+@click.option("--detector", is_flag=True, help="Save a calibrated detector of abnormal sequences.")
+@options.makes_detector(" of the detector")
+@click.option("--no-moments", is_flag=True, help="Write a smaller file, without partial_fit.")
+@click.option("--output", "-o", required=True, metavar="MODEL", help="Model file to write.")
+@click.option("--format", "shape", type=SHAPE, help="Format of the summary.")
+def fit(
+    data: Data,
+    scan: bool,
+    cluster: str | None,
+    checkpoint: str | None,
+    resume: bool,
+    estimator: str,
+    detector: bool,
+    detection: dict[str, Any],
+    no_moments: bool,
+    output: str,
+    shape: str | None,
+    **arguments: Any,
+) -> None:
+    """Learn a model from sequences and save it."""
+    if detection and not detector:
+        raise click.UsageError("--contamination and --detect-method need --detector.")
+    arguments, scan = options.given(**arguments), scan or cluster is not None
+    for name in ONLY_SPECTRAL if estimator == "hsmm" else ONLY_HSMM:
+        if name in arguments:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {estimator}.")
+    how: dict[str, Any] = (
+        {"checkpoint": checkpoint, "resume": resume} if checkpoint or resume else {}
+    )
+    if how and estimator != "hsmm":
+        raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
+    if scan and detector:
+        raise click.UsageError("--detector is not for --scan or --cluster.")
+    auto = "auto" in (arguments["n_states"], arguments["max_duration"])
+    if scan and auto:
+        raise click.UsageError("--scan and --cluster need --states and --max-duration.")
+    sequences: Any = data.scan() if scan else data.read()
+    with options.client_of(cluster) as client:
+        model = _fitted(estimator, auto, arguments, sequences, how | {"client": client})
+        facts = _facts(model) | _size(model, sequences, client)
+    if detector:
+        from sojourn.detect.detector import AnomalyDetector, sized
+
+        with status("fitting the detector"):
+            AnomalyDetector(sized(model), **detection).fit(sequences).save(output)
+    else:
+        model.save(output, moments=not no_moments)
+    _write_facts(Output(None, shape), facts | {"saved to": output})
+
+
+def _fitted(
+    estimator: str, auto: bool, arguments: dict[str, Any], sequences: Any, how: dict[str, Any]
+) -> Any:
+    from sojourn import HSMM, SpectralHSMM
+
+    if estimator == "hsmm":
+        # EM shows its progress itself, but a terminal has one such line at a time.
+        with status("comparing sizes, then fitting") if auto else nullcontext():
+            return HSMM(**arguments | ({"verbose": False} if auto else {})).fit(sequences, **how)
+    if auto:
+        with status("comparing sizes"):
+            arguments |= _chosen_sizes(sequences, **arguments)
+    with status("fitting"):
+        return SpectralHSMM(**arguments).fit(sequences, **how)
+
+
+def _chosen_sizes(sequences: Any, n_states: Any, max_duration: Any, **more: Any) -> dict[str, int]:
+    from sojourn.estimators.select import DURATIONS, STATES, select
+
+    fitting = [n for n in STATES if n <= sequences.n_symbols]
+    states = fitting if n_states == "auto" else [n_states]
+    durations = DURATIONS if max_duration == "auto" else [max_duration]
+    found = select(sequences, states, durations, method="spectral", cv=3, **more)
+    return {"n_states": found.n_states, "max_duration": found.max_duration}
+
+
+def _size(model: Any, sequences: Any, client: Any) -> dict[str, Any]:
+    from sojourn.data.sequences import Sequences
+    from sojourn.estimators.scan_scores import score_scan
+
+    if isinstance(sequences, Sequences):
+        n, n_total, score = len(sequences), sequences.n_total, model.score(sequences)
+    else:
+        with status("scoring"):
+            found = score_scan(model, sequences, client)
+        n, n_total, score = len(found.ids), int(found.lengths.sum()), found.per_symbol
+    return {"sequences": n, "symbols in them": n_total, "nats per symbol": score}
+
+
+@click.command()
+@options.names_model
+@click.option("--states", is_flag=True, help="Write one row per state.")
 @writes_results
-def info(**options: Any) -> None:
-    """Say what a saved model is, or what its states are."""
-    if options.pop("states"):
-        model = load_model(options, states="show")
-        write(options, _states(model))
+def info(saved: Saved, states: bool, output: Output) -> None:
+    """Show what a saved model is, or what its states are."""
+    from sojourn.detect.detector import AnomalyDetector
+
+    if states:
+        output.write(_states(saved.load(states="show")))
         return
-    path = options["model"]
-    model = load_model(options, detector=True)
-    if hasattr(model, "calibration_"):
+    model, facts = saved.load(detector=True), {}
+    if isinstance(model, AnomalyDetector):
         facts = {
             "detector": model.method,
             "contamination": model.contamination,
             "training sequences": len(model.calibration_.scores),
             "threshold": model.offset_,
         }
-        write(options, _listed({**facts, **_facts(model.model_), "file": path}))
-        return
-    write(options, _listed({**_facts(model), "file": path}))
+        model = model.model_
+    _write_facts(output, facts | _facts(model) | {"file": saved.model})
 
 
-def _listed(facts: dict[str, Any]) -> dict[str, list[Any]]:
-    return {"property": list(facts), "value": list(facts.values())}
+def _write_facts(output: Output, facts: dict[str, Any]) -> None:
+    output.write({"property": list(facts), "value": list(facts.values())})
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    vocabulary = [repr(symbol) for symbol in model.vocabulary_[:12].tolist()]
-    more = f" and {len(model.vocabulary_) - 12} more" if len(model.vocabulary_) > 12 else ""
     facts: dict[str, Any] = {"model": type(model).__name__}
-    if hasattr(model, "params_"):
+    if model.has_states:
         facts["states"] = model.params_.n_states
         facts["max duration"] = model.params_.max_duration
         facts["free parameters"] = model.n_parameters_
@@ -214,14 +204,16 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["rank"] = model.rank_
         facts["window"] = ",".join(map(str, model.window_))
         facts["least probability"] = model.epsilon_
-    facts["symbols"] = len(model.vocabulary_)
-    facts["vocabulary"] = ", ".join(vocabulary) + more
+    n = len(model.vocabulary_)
+    shown = ", ".join(repr(symbol) for symbol in model.vocabulary_[:12].tolist())
+    facts["symbols"] = n
+    facts["vocabulary"] = shown + (f" and {n - 12} more" if n > 12 else "")
     facts["unknown symbols"] = model.unknown
     return facts
 
 
 def _states(model: Any) -> dict[str, Any]:
-    """What each state does: how it starts, how long it lasts, what it says, what follows."""
+    """One row per state: how it starts, how long it lasts, its symbols, and what follows."""
     import numpy as np
 
     params, symbols = model.params_, model.vocabulary_.tolist()

@@ -1,128 +1,229 @@
-"""Options that commands share, and what they say: which data to read, which model to load."""
+"""Options that commands share. Each group of options becomes one argument of the command."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+
+from sojourn.detect import METHODS
+from sojourn.errors import SojournError
+from sojourn.io.layout import FORMATS
 
 if TYPE_CHECKING:
     from sojourn.data.sequences import Sequences
     from sojourn.io.sources import Scan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+FORMAT = click.Choice(FORMATS)
+ON_ERROR = click.Choice(["raise", "skip"])
+UNKNOWN = click.Choice(["error", "missing"])
 
-FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow")
-
-
-def number_or_auto(text: str) -> int | str:
-    """A whole number, or ``auto``."""
-    return text if text == "auto" else int(text)
-
-
-def reads_data(command: Command) -> Command:
-    """Add the files, and the options that say how to read them."""
-    for add in (
-        click.option("--quiet", "-q", is_flag=True, help="Do not print guesses."),
-        click.option(
-            "--on-error",
-            type=click.Choice(["raise", "skip"]),
-            default="raise",
-            help="What to do about a malformed row.",
-        ),
-        click.option("--missing", multiple=True, help="What a missing symbol is in text."),
-        click.option("--delimiter", help="What stands between fields."),
-        click.option(
-            "--from", "kind", type=click.Choice(FORMATS), help="Format; else told by the name."
-        ),
-        click.option("--no-time", is_flag=True, help="Keep the order of the file."),
-        click.option("--no-id", is_flag=True, help="The file is one sequence."),
-        click.option("--symbol", metavar="COLUMN", help="What a row says; else guessed."),
-        click.option("--time", metavar="COLUMN", help="When a row was; else guessed."),
-        click.option("--id", metavar="COLUMN", help="Whose a row is; else guessed."),
-        click.argument("data", nargs=-1, required=True, metavar="DATA..."),
-    ):
-        command = add(command)
-    return command
+# How Dask is set for local processes. By default they give memory back to the system at once and
+# have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
+# that an idle one could have had; and workers look every few milliseconds at what they do, for a
+# page that nobody opens.
+SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 30,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.worker.profile.enabled": False,
+}
 
 
-def read_data(options: dict[str, Any], model: Any = None) -> Sequences:
-    """The sequences that the options of `reads_data` describe, in the vocabulary of a model.
+def grouped(name: str, make: Callable[..., Any], *options: Any) -> Callable[[Command], Command]:
+    """Add options from which `make` makes one argument of the command."""
 
-    Those options are taken out of the dictionary.
-    """
-    from sojourn.data.sequences import Sequences
-    from sojourn.io import sources
+    def decorate(command: Any) -> Any:
+        @functools.wraps(command)
+        def run(**given: Any) -> Any:
+            own = {key: given.pop(key) for key in names}
+            return command(**{name: make(**own)}, **given)
 
-    files, how = _how(options, model)
-    with status(f"reading {files[0]}{' and others' * (len(files) > 1)}"):
-        if len(files) == 1:
-            return sources.read(files[0], **how)
-        return Sequences.concatenate(sources.scan(files, **how, rows_per_partition=None))
+        params = vars(run).setdefault("__click_params__", [])
+        before = len(params)
+        for option in reversed(options):
+            option(run)
+        names = [param.name for param in params[before:]]
+        return run
 
-
-def scan_data(options: dict[str, Any], model: Any = None) -> Scan:
-    """The same data, to be read in partitions; one name may be a pattern."""
-    from sojourn.io import sources
-
-    files, how = _how(options, model)
-    return sources.scan(files if len(files) > 1 else files[0], **how)
+    return decorate
 
 
-def _how(options: dict[str, Any], model: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+class Data(NamedTuple):
     """Files, and how to read them."""
-    files = options.pop("data")
-    no_id, no_time = options.pop("no_id"), options.pop("no_time")
-    how: dict[str, Any] = {name: options.pop(name) for name in ("id", "time", "symbol")}
-    for name, none in (("id", no_id), ("time", no_time)):
-        if none and how[name] is not None:
-            raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
-        how[name] = False if none else how[name]
-    how["format"], how["delimiter"] = options.pop("kind"), options.pop("delimiter")
-    how["on_error"], how["quiet"] = options.pop("on_error"), options.pop("quiet")
-    if missing := options.pop("missing"):
-        how["missing"] = missing
-    if model is not None:
-        how["vocabulary"], how["unknown"] = model.vocabulary_, model.unknown
-    return files, how
+
+    files: tuple[str, ...]
+    how: dict[str, Any]  # arguments of `sojourn.read`
+
+    @classmethod
+    def of(cls, files: tuple[str, ...], no_id: bool, no_time: bool, **how: Any) -> Data:
+        """Of the options of `reads_data`."""
+        for name, no in (("id", no_id), ("time", no_time)):
+            if no and how[name] is not None:
+                raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
+            how[name] = False if no else how[name]
+        if not how["missing"]:
+            del how["missing"]
+        return cls(files, how)
+
+    def read(self, model: Any = None) -> Sequences:
+        """All sequences, in the vocabulary of a model if one is given."""
+        from sojourn.data.sequences import Sequences
+        from sojourn.io import sources
+
+        how = self._how(model)
+        with status(f"reading {self.files[0]}{' and others' if len(self.files) > 1 else ''}"):
+            if len(self.files) == 1:
+                return sources.read(self.files[0], **how)
+            return Sequences.concatenate(sources.scan(self.files, **how, rows_per_partition=None))
+
+    def scan(self, model: Any = None) -> Scan:
+        """The same sequences, to be read in partitions; one name may be a pattern."""
+        from sojourn.io import sources
+
+        files = self.files if len(self.files) > 1 else self.files[0]
+        return sources.scan(files, **self._how(model))
+
+    def labels(self, column: str, sequences: Sequences) -> list[Any]:
+        """The label of each sequence, from a column that has one value in all of its rows."""
+        how = {name: value for name, value in self.how.items() if name != "missing"}
+        how.update(symbol=column, time=False, quiet=True)
+        found = Data(self.files, how).read()
+        if found.ids.tolist() != sequences.ids.tolist():
+            raise SojournError(
+                f"column {column} has labels of {len(found)} sequences, and there are "
+                f"{len(sequences)}; give each sequence a label"
+            )
+        labels = []
+        for name, values in zip(found.ids.tolist(), found, strict=True):
+            distinct = list(dict.fromkeys(values))
+            if len(distinct) > 1 or distinct == [None]:
+                shown = " and ".join("nothing" if v is None else repr(v) for v in distinct[:2])
+                raise SojournError(
+                    f"column {column} has {shown} for sequence {name}; it needs one label for all "
+                    f"rows of a sequence"
+                )
+            labels.append(distinct[0])
+        return labels
+
+    def _how(self, model: Any) -> dict[str, Any]:
+        if model is None:
+            return self.how
+        return self.how | {"vocabulary": model.vocabulary_, "unknown": model.unknown}
 
 
-def uses_model(command: Command) -> Command:
-    """Add the model file, and what the model is to do with symbols it does not know."""
-    unknown = click.option(
-        "--unknown",
-        type=click.Choice(["error", "missing"]),
-        help="What a symbol is that was not seen in training; else as it was fitted.",
-    )
-    return click.argument("model")(unknown(command))
+class Saved(NamedTuple):
+    """The file of a model, and how the model is to treat symbols that it does not know."""
+
+    model: str
+    unknown: str | None = None
+
+    def load(self, states: str = "", detector: bool = False) -> Any:
+        """The model, or that of a detector unless `detector`; `states`: what needs its states."""
+        from sojourn.detect.detector import AnomalyDetector
+        from sojourn.persist.saving import load
+
+        model = load(self.model)
+        if isinstance(model, AnomalyDetector):
+            if detector:
+                return model.set_params(model__unknown=self.unknown) if self.unknown else model
+            model = model.model_
+        if states and not model.has_states:
+            raise SojournError(
+                f"{self.model} holds a {type(model).__name__}, which has no states to {states}; "
+                f"fit one with --method hsmm"
+            )
+        return model.set_params(unknown=self.unknown) if self.unknown else model
 
 
-def load_model(options: dict[str, Any], states: str = "", detector: bool = False) -> Any:
-    """The model that the options of `uses_model` name; `states` says what needs its states.
-
-    Of a detector it is the model within, unless a detector is asked for.
-    """
-    from sojourn.errors import SojournError
-    from sojourn.persist.saving import load
-
-    path, unknown = options.pop("model"), options.pop("unknown", None)
-    model = load(path)
-    if hasattr(model, "calibration_") and (states or not detector):
-        model = model.model_
-    if states and not hasattr(model, "params_"):
+@contextmanager
+def client_of(cluster: str | None) -> Iterator[Any]:
+    """A client of a Dask cluster; None without one."""
+    if cluster is None:
+        yield None
+        return
+    local, number = cluster.startswith("local:"), cluster.removeprefix("local:")
+    if not (number.isdigit() and int(number) > 0 if local else "://" in cluster):
+        raise click.BadParameter(f"--cluster is {cluster!r}; expected tcp://HOST:PORT or local:N.")
+    try:
+        import distributed
+    except ImportError:
         raise SojournError(
-            f"{path} holds a {type(model).__name__}, which has no states to {states}; fit one with "
-            f"--method hsmm"
-        )
-    return model.set_params(unknown=unknown) if unknown else model
+            "a cluster needs dask.distributed, which is not installed; pip install 'sojourn[dask]'"
+        ) from None
+    dask: Any = distributed  # without types
+    if not local:
+        with dask.Client(cluster, timeout=30) as client:
+            yield client
+        return
+    from dask import config
+
+    how = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with (
+        config.set(SETTINGS),
+        dask.LocalCluster(n_workers=int(number), threads_per_worker=1, **how) as processes,
+        dask.Client(processes) as client,
+    ):
+        yield client
+
+
+reads_data = grouped(
+    "data",
+    Data.of,
+    click.argument("files", nargs=-1, required=True, metavar="DATA..."),
+    click.option(
+        "--id", metavar="COLUMN", help="Column with the sequence id (guessed if omitted)."
+    ),
+    click.option("--time", metavar="COLUMN", help="Column with the time (guessed if omitted)."),
+    click.option("--symbol", metavar="COLUMN", help="Column with the symbol (guessed if omitted)."),
+    click.option("--no-id", is_flag=True, help="The file is one sequence."),
+    click.option("--no-time", is_flag=True, help="Keep the order of the file."),
+    click.option("--from", "format", type=FORMAT, help="Format (by the file name if omitted)."),
+    click.option("--delimiter", help="Character between fields."),
+    click.option("--missing", multiple=True, help="Text that stands for a missing symbol."),
+    click.option("--on-error", type=ON_ERROR, default="raise", help="For malformed rows. [raise]"),
+    click.option("--quiet", "-q", is_flag=True, help="Do not print guesses."),
+)
+names_model = grouped("saved", Saved, click.argument("model"))
+uses_model = grouped(
+    "saved",
+    Saved,
+    click.argument("model"),
+    click.option(
+        "--unknown", type=UNKNOWN, help="For symbols not seen in training (as fitted if omitted)."
+    ),
+)
+
+
+def scans_data(command: Command) -> Command:
+    """Add the options that read data in partitions, here or on a cluster."""
+    where, what = "tcp://HOST:PORT|local:N", "Use a Dask cluster, or N processes; implies --scan."
+    command = click.option("--cluster", metavar=where, help=what)(command)
+    return click.option("--scan", is_flag=True, help="Read one partition at a time.")(command)
+
+
+def makes_detector(when: str) -> Callable[[Command], Command]:
+    """Add the arguments of a detector; `when` completes their descriptions."""
+    rate, what = f"False-alarm rate{when}. [0.05]", f"Type of score{when}. [residual]"
+    method = click.option("--detect-method", "method", type=click.Choice(METHODS), help=what)
+    return grouped(
+        "detection", given, click.option("--contamination", type=float, help=rate), method
+    )
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others are left to the defaults of an estimator."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager
 def status(what: str) -> Iterator[None]:
-    """Say what is going on, on standard error and only if that is a terminal."""
+    """Show what is done, on standard error and only if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -8,47 +8,52 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple
 
 import click
 
+from sojourn.cli.options import grouped
 from sojourn.errors import SojournError
 from sojourn.storage.atomic import atomic_write
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
 
 MOST_ROWS = 1000  # on a terminal
-KINDS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+ENDINGS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+SHAPE = click.Choice(["table", "csv", "json"])
 
 
-def writes_results(command: Command) -> Command:
-    """Add the options that say where results go, and how."""
-    command = click.option(
-        "--output", "-o", metavar="FILE", help="Write to a file: .csv, .json or .parquet."
-    )(command)
-    return click.option(
+class Output(NamedTuple):
+    """Where results go, and in which format."""
+
+    output: str | None
+    shape: str | None
+
+    def write(self, columns: Columns) -> None:
+        """Write columns to the file, or to standard output: a table on a terminal, else CSV."""
+        if self.output is None:
+            default = "table" if sys.stdout.isatty() else "csv"
+            _TEXT[self.shape or default](sys.stdout, columns)
+            return
+        ending = ENDINGS.get(os.path.splitext(self.output)[1].lower(), "csv")
+        if ending == "parquet":
+            _parquet(self.output, columns)
+            return
+        with atomic_write(self.output) as file:
+            _TEXT[self.shape or ending](file, columns)
+
+
+writes_results = grouped(
+    "output",
+    Output,
+    click.option(
         "--format",
         "shape",
-        type=click.Choice(["table", "csv", "json"]),
-        help="Else a table on a terminal, and CSV elsewhere.",
-    )(command)
-
-
-def write(options: dict[str, Any], columns: Columns) -> None:
-    """Write results as the options of `writes_results` ask; those are taken out."""
-    path, shape = options.pop("output"), options.pop("shape")
-    if path is not None:
-        end = KINDS.get(os.path.splitext(path)[1].lower())
-        if end == "parquet":
-            _parquet(path, columns)
-            return
-        with atomic_write(path) as file:
-            _TEXT[shape or end or "csv"](file, columns)
-        return
-    if shape is None:
-        shape = "table" if sys.stdout.isatty() else "csv"
-    _TEXT[shape](sys.stdout, columns)
+        type=SHAPE,
+        help="Format of the results (a table on a terminal, CSV elsewhere).",
+    ),
+    click.option("--output", "-o", metavar="FILE", help="Write to a .csv, .json or .parquet file."),
+)
 
 
 def _rows(columns: Columns) -> Iterator[tuple[Any, ...]]:
@@ -68,7 +73,7 @@ def _csv(file: IO[str], columns: Columns) -> None:
 
 
 def _json(file: IO[str], columns: Columns) -> None:
-    """A list of objects, one a line; what JSON has no number for, as infinity, is null."""
+    """A list of objects, one per line; numbers that are not finite are null."""
     names, before = list(columns), "[\n"
     for row in _rows(columns):
         plain = [None if isinstance(v, float) and not math.isfinite(v) else v for v in row]
@@ -94,7 +99,7 @@ def _table(file: IO[str], columns: Columns) -> None:
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     console.print(table)
     if more := sum(1 for _ in rows):
-        console.print(f"… and {more:,} rows more; a pipe or -o gives them all")
+        console.print(f"… and {more:,} rows more; use a pipe or -o to get them all")
 
 
 def _cell(value: Any) -> str:
@@ -127,7 +132,7 @@ def _parquet(path: str, columns: Columns) -> None:
 
 
 def long(sequences: Any, **more: Any) -> dict[str, Any]:
-    """Sequences as a table with a row for each symbol."""
+    """Sequences as a table with one row per symbol."""
     import numpy as np
 
     lengths = sequences.lengths

@@ -10,34 +10,40 @@ from typing import IO, Any
 
 import click
 
-from sojourn.cli.options import load_model, read_data, reads_data, uses_model
-from sojourn.cli.output import long, write, writes_results
+from sojourn.cli import options
+from sojourn.cli.options import Data, Saved
+from sojourn.cli.output import Output, long, writes_results
 from sojourn.errors import SojournError
 
-LONGEST_LINE = 1 << 20  # bytes; a line without end must not fill the memory
+LONGEST_LINE = 1 << 20  # bytes; an endless line must not fill the memory
 
 
 @click.command()
-@uses_model
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
-def stream(**options: Any) -> None:
-    """Surprise of symbols as they come on standard input.
+@options.uses_model
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of each line. [text]",
+)
+def stream(saved: Saved, shape: str) -> None:
+    """Write the surprise of symbols read from standard input.
 
-    A line is a symbol, or an id and a symbol with a tab between them; where the symbol is empty it
-    is missing. Each line is written again at once, with its surprise in nats after a tab.
+    A line is a symbol, or an id and a symbol with a tab between them; an empty symbol is missing.
+    Each line is written back at once, with its surprise in nats after a tab.
     """
-    shape = options.pop("shape")
-    model = load_model(options)
+    model = saved.load()
     start = model.stream()
     streams: dict[str | None, Any] = {}
-    whole = model.vocabulary_.dtype.kind == "i"
+    integers = model.vocabulary_.dtype.kind == "i"
     for number, line in _lines(sys.stdin.buffer):
         first, tab, second = line.partition("\t")
         owner, text = (first, second) if tab else (None, first)
         if owner not in streams:
             streams[owner] = start.fork()
         try:
-            surprise = streams[owner].update(_symbol(text, whole))
+            surprise = streams[owner].update(_symbol(text, integers))
         except SojournError as error:
             raise SojournError(f"line {number}: {error}") from None
         if shape == "json":
@@ -51,7 +57,7 @@ def stream(**options: Any) -> None:
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Lines and their numbers, as soon as they are there."""
+    """Lines and their numbers, as soon as they arrive."""
     number = 0
     while raw := file.readline(LONGEST_LINE):
         number += 1
@@ -64,10 +70,10 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         yield number, line.removesuffix("\n").removesuffix("\r")
 
 
-def _symbol(text: str, whole: bool) -> str | int | None:
+def _symbol(text: str, integers: bool) -> str | int | None:
     if text == "":
         return None
-    if not whole:
+    if not integers:
         return text
     try:
         return int(text)
@@ -76,12 +82,11 @@ def _symbol(text: str, whole: bool) -> str | int | None:
 
 
 @click.command()
-@reads_data
+@options.reads_data
 @writes_results
-def convert(**options: Any) -> None:
-    """Any format that can be read, as a table with a row for each symbol.
+def convert(data: Data, output: Output) -> None:
+    """Convert files of any format to a table with one row per symbol.
 
     Rows have an id, a position from 0 and a symbol. Without -o, they are written as CSV.
     """
-    sequences = read_data(options)
-    write(options, long(sequences))
+    output.write(long(data.read()))
