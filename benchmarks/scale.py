@@ -4,7 +4,6 @@
 folder and are deleted.
 """
 
-import operator
 import os
 import resource
 import shutil
@@ -25,7 +24,7 @@ from numba import njit
 from sojourn import HSMM, Params, Sequences, SpectralHSMM, scan
 from sojourn.cli.options import SETTINGS
 from sojourn.estimators.spectral_hsmm import _Counting
-from sojourn.scale.passes import Parts
+from sojourn.scale.passes import Partitions
 from sojourn.spectral.select_rank import learn
 from sojourn.spectral.windows import candidate_offsets
 
@@ -55,9 +54,9 @@ def scanned(folder):
 
 def counted(folder, n_jobs=None, client=None):
     """Seconds of the one pass that counts, and what it counted."""
-    parts = Parts.of(scanned(folder), n_jobs, client)
+    partitions = Partitions.of(scanned(folder), n_jobs, client)
     began = time.perf_counter()
-    tally = parts.tallied(_Counting(WINDOWS, SIZE[2], False, False, 0), operator.add)
+    tally = partitions.run(_Counting(WINDOWS, SIZE[2]))
     moments = tally.moments(n_jobs)
     return time.perf_counter() - began, moments
 

@@ -1,19 +1,19 @@
-"""Duration laws: each fit is the best of its family, and a few of them are known in closed form."""
+"""Duration families: each fit is the best of its family, and a few are known in closed form."""
 
 import numpy as np
 import pytest
 
 from sojourn import SojournError
-from sojourn.em.durations import LAWS, Aim, Law, fit_free, laws_of, residual, steps
+from sojourn.em.durations import FAMILIES, Aim, Family, families_of, fit_free, residual, steps
 
 # A climb stops when it gains 1e-13 of its value; sums of a few hundred logarithms round at 1e-14.
 VALUE = 1e-11
 
 
-def value(p, weights, size_biased):
+def value(p, weights, length_biased):
     """What a fit maximises, from probabilities, in plain loops."""
     total = sum(w * np.log(q) for w, q in zip(weights, p, strict=True) if w > 0.0)
-    return total - size_biased * np.log(sum((d + 1) * q for d, q in enumerate(p)))
+    return total - length_biased * np.log(sum((d + 1) * q for d, q in enumerate(p)))
 
 
 def random_weights(rng, n_d):
@@ -32,31 +32,31 @@ def random_weights(rng, n_d):
     return (weights + (weights.sum() == 0.0)) * 10.0 ** rng.uniform(-3, 5)
 
 
-def fine_grid(law, n_d):
+def fine_grid(family, n_d):
     """A grid ten times as fine as a fit begins from, in the middle of the box and all over it."""
-    box = law.box(n_d)
+    box = family.box(n_d)
     n = 641 if len(box) == 1 else 101
     axes = [np.linspace(low, high, n) for low, high in box]
     theta = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    return law.log_weights(theta, n_d)
+    return family.log_weights(theta, n_d)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("n_d", [1, 2, 7, 40])
 def test_no_point_of_a_fine_grid_beats_a_fit(name, n_d):
-    law = LAWS[name]
+    family = FAMILIES[name]
     rng = np.random.default_rng([n_d, len(name)])
-    grid = fine_grid(law, n_d)
+    grid = fine_grid(family, n_d)
     for _ in range(25):
         weights = random_weights(rng, n_d)
         allowed = (weights > 0.0) | (rng.random(n_d) < 0.8)
-        size_biased = weights.sum() * rng.choice([0.0, 0.3, 1.0])
-        aim = Aim(weights, size_biased, allowed)
-        p = law.fit(weights, size_biased, allowed)
+        length_biased = weights.sum() * rng.choice([0.0, 0.3, 1.0])
+        aim = Aim(weights, length_biased, allowed)
+        p = family.fit(weights, length_biased, allowed)
         assert np.all(p[allowed] > 0.0)
         assert np.all(p[~allowed] == 0.0)
         assert abs(p.sum() - 1.0) < 1e-12
-        reached = value(p, weights, size_biased)
+        reached = value(p, weights, length_biased)
         assert reached >= aim.value(grid).max() - VALUE * (abs(reached) + weights.sum())
 
 
@@ -69,9 +69,9 @@ def test_a_fit_finds_the_member_that_made_the_weights():
     }
     for name, theta in cases.items():
         allowed = np.ones(60, dtype=bool)
-        p = LAWS[name].row(np.array(theta), allowed)
+        p = FAMILIES[name].row(np.array(theta), allowed)
         # The value is flat at its top: 1e-13 of it lies 3e-7 in the parameters around.
-        np.testing.assert_allclose(LAWS[name].best(1e4 * p, 0.0, allowed), theta, atol=3e-6)
+        np.testing.assert_allclose(FAMILIES[name].best(1e4 * p, 0.0, allowed), theta, atol=3e-6)
 
 
 def test_rows_are_the_textbook_distributions_where_their_tails_are_short():
@@ -94,7 +94,7 @@ def test_rows_are_the_textbook_distributions_where_their_tails_are_short():
         ("negative_binomial", [np.log(m), np.log(r)], binomial),
         ("lognormal", [centre, np.log(b)], lognormal),
     ):
-        row = LAWS[name].row(np.array(theta), everything)
+        row = FAMILIES[name].row(np.array(theta), everything)
         np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-18)
 
 
@@ -102,44 +102,44 @@ def test_an_untruncated_geometric_fit_has_the_mean_of_the_weights():
     weights = np.zeros(2000)
     weights[:4] = [5.0, 2.0, 2.0, 1.0]
     mean = weights @ steps(2000) / weights.sum()
-    p = LAWS["geometric"].fit(weights)
+    p = FAMILIES["geometric"].fit(weights)
     assert p @ steps(2000) == pytest.approx(mean, rel=1e-6)
     assert p[1] / p[0] == pytest.approx(1 - 1 / mean, rel=1e-6)
 
 
 def test_a_fit_is_not_worse_than_where_it_may_start():
     rng = np.random.default_rng(3)
-    law = LAWS["negative_binomial"]
+    family = FAMILIES["negative_binomial"]
     allowed = np.ones(12, dtype=bool)
     for _ in range(50):
         weights = random_weights(rng, 12)
-        near = np.array([rng.uniform(low, high) for low, high in law.box(12)])
+        near = np.array([rng.uniform(low, high) for low, high in family.box(12)])
         aim = Aim(weights, 0.0, allowed)
-        best = law.best(weights, 0.0, allowed, near=near)
-        assert aim.value(law.log_weights(best, 12)) >= aim.value(law.log_weights(near, 12))
+        best = family.best(weights, 0.0, allowed, near=near)
+        assert aim.value(family.log_weights(best, 12)) >= aim.value(family.log_weights(near, 12))
 
 
 def test_free_rows_are_shares_of_the_weights():
     np.testing.assert_array_equal(fit_free(np.array([3.0, 0.0, 1.0])), [0.75, 0.0, 0.25])
 
 
-def test_free_rows_of_stays_met_at_random_steps_are_stationary_and_best():
+def test_free_rows_of_length_biased_stays_are_stationary_and_best():
     rng = np.random.default_rng(4)
     for _ in range(200):
         n_d = int(rng.integers(1, 30))
         weights = random_weights(rng, n_d)
-        size_biased = weights.sum() * rng.choice([1e-9, 0.1, 0.5, 1.0])
-        p = fit_free(weights, size_biased)
+        length_biased = weights.sum() * rng.choice([1e-9, 0.1, 0.5, 1.0])
+        p = fit_free(weights, length_biased)
         assert abs(p.sum() - 1.0) < 1e-14
         mean = p @ steps(n_d)
         # Stationary: w[d] = p(d) (C + N d / E[D]), and Newton solves for E[D] to rounding.
-        expected = p * (weights.sum() - size_biased + size_biased * steps(n_d) / mean)
+        expected = p * (weights.sum() - length_biased + length_biased * steps(n_d) / mean)
         np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-12 * weights.sum())
-        top = value(p, weights, size_biased)
+        top = value(p, weights, length_biased)
         for _ in range(5):
             other = p * rng.uniform(0.5, 2.0, n_d)
             other /= other.sum()
-            assert value(other, weights, size_biased) <= top + VALUE * (abs(top) + weights.sum())
+            assert value(other, weights, length_biased) <= top + VALUE * (abs(top) + weights.sum())
 
 
 def test_residual_is_what_is_left_at_a_random_step():
@@ -155,8 +155,8 @@ def test_residual_is_what_is_left_at_a_random_step():
     np.testing.assert_allclose(residual(D), expected, rtol=1e-13)
 
 
-def test_a_law_is_a_few_lines():
-    zeta = Law(
+def test_new_family_is_a_few_lines():
+    zeta = Family(
         "zeta",
         lambda theta, n_d: -np.exp(theta[..., :1]) * np.log(steps(n_d)),
         lambda n_d: [(-5.0, 4.0)],
@@ -166,8 +166,8 @@ def test_a_law_is_a_few_lines():
     np.testing.assert_allclose(zeta.fit(p), p, rtol=1e-6)
 
 
-def test_names_of_laws_are_checked():
+def test_names_of_families_are_checked():
     with pytest.raises(SojournError, match=r"durations holds 2 names for 3 states"):
-        laws_of(["free", "poisson"], 3)
+        families_of(["free", "poisson"], 3)
     with pytest.raises(SojournError, match=r"durations is 'gamma'; expected one of 'free'"):
-        laws_of("gamma", 2)
+        families_of("gamma", 2)

@@ -1,4 +1,4 @@
-"""EM: never downhill, exact where the answer is known, and equal to twins in plain loops."""
+"""EM never falls, is exact where the answer is known, and equals twins in plain loops."""
 
 import itertools
 
@@ -8,10 +8,10 @@ import pytest
 from hmmlearn.hmm import CategoricalHMM
 
 from sojourn import Params, Sequences, SojournError
-from sojourn.em.durations import LAWS, laws_of
-from sojourn.em.em import m_step, run_em
-from sojourn.em.lbfgs import moved, survey
-from sojourn.em.mstep import initial_law, log_prior, maximise, on_laws, weigh
+from sojourn.em.durations import FAMILIES, families_of
+from sojourn.em.em import run_em
+from sojourn.em.lbfgs import local_at, moved
+from sojourn.em.mstep import initial_distribution, log_prior, m_step, maximise, on_families, weigh
 from sojourn.exact.expected_counts import ExpectedCounts, expected_counts, expected_counts_each
 
 # Rounding of a sum of log-likelihoods, relative to it.
@@ -29,7 +29,7 @@ def assert_close(a, b, **tolerance):
 
 
 def expect(params, sequences, left_censored=False, labels=None):
-    initial = initial_law(params) if left_censored else None
+    initial = initial_distribution(params) if left_censored else None
     return expected_counts(params, sequences, initial, labels, n_jobs=1)
 
 
@@ -49,13 +49,13 @@ def random_case(seed):
     sequences = with_missing(sequences, rng, rng.choice([0.0, 0.0, 0.3, 1.0]))
     start = Params.random(n_x, n_d, n_o, rng=rng, self_transitions=loops)
     shown = rng.random(len(states)) < rng.choice([0.0, 0.2, 1.0])
-    laws = ("free", *LAWS)
+    families = ("free", *FAMILIES)
     return (
         start,
         sequences,
         {
             "pseudocount": float(rng.choice([0.0, 0.0, 0.1, 2.0])),
-            "durations": [laws[i] for i in rng.integers(len(laws), size=n_x)]
+            "durations": [families[i] for i in rng.integers(len(families), size=n_x)]
             if rng.random() < 0.5
             else "free",
             "left_censored": bool(rng.random() < 0.4),
@@ -65,11 +65,11 @@ def random_case(seed):
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_no_step_of_1000_runs_goes_down_and_nothing_is_nan(part):
+def test_objective_never_falls_and_tables_are_finite_in_1000_runs(part):
     for seed in range(100 * part, 100 * part + 100):
         params, sequences, settings = random_case(seed)
         pseudocount, left_censored = settings["pseudocount"], settings["left_censored"]
-        model = on_laws(params, laws_of(settings["durations"], params.n_states))
+        model = on_families(params, families_of(settings["durations"], params.n_states))
         before = -np.inf
         for _ in range(3):  # EM alone, without the safeguards of a run
             counts = expect(model.params, sequences, left_censored, settings["labels"])
@@ -99,7 +99,7 @@ def all_sequences(n_o, length):
 def population_counts(params, length, left_censored):
     """Expected counts when each sequence comes as often as the model says."""
     sequences = all_sequences(params.n_symbols, length)
-    initial = initial_law(params) if left_censored else None
+    initial = initial_distribution(params) if left_censored else None
     total = None
     for one in expected_counts_each(params, sequences, initial, n_jobs=1):
         p = np.exp(one.log_likelihood)
@@ -110,23 +110,25 @@ def population_counts(params, length, left_censored):
 
 
 @pytest.mark.parametrize("left_censored", [False, True])
-@pytest.mark.parametrize("law", ["free", *LAWS])
-def test_the_truth_is_a_fixed_point_of_em_on_the_population(law, left_censored):
+@pytest.mark.parametrize("family", ["free", *FAMILIES])
+def test_the_truth_is_a_fixed_point_of_em_on_the_population(family, left_censored):
     truth = Params.random(2, 3, 2, rng=6)
-    if law != "free":
+    if family != "free":
         theta = {"geometric": [-1.0], "poisson": [0.3], "negative_binomial": [0.1, 0.7]}
         rows = [
-            LAWS[law].row(np.array(theta.get(law, [0.3, 0.2])) + shift, np.ones(3, dtype=bool))
+            FAMILIES[family].row(
+                np.array(theta.get(family, [0.3, 0.2])) + shift, np.ones(3, dtype=bool)
+            )
             for shift in (0.0, 0.4)
         ]
         truth = Params(truth.start, truth.transition, np.stack(rows), truth.emission)
     counts = population_counts(truth, 6, left_censored)
-    after = m_step(counts, truth, laws=(law, law), left_censored=left_censored)
-    # Laws are climbed until they gain 1e-13 of their value: its square root in the parameters.
-    assert_close(after, truth, rtol=1e-11 if law == "free" else 1e-5)
+    after = m_step(counts, truth, families=(family, family), left_censored=left_censored)
+    # Families are fitted until they gain 1e-13 of their value: its square root in the parameters.
+    assert_close(after, truth, rtol=1e-11 if family == "free" else 1e-5)
 
 
-def test_left_censored_likelihood_is_that_of_stays_met_at_random_steps():
+def test_left_censored_likelihood_sums_over_length_biased_first_stays():
     params = Params.random(2, 3, 2, rng=7)
     for codes in ([0], [0, 1, 1], [1, 0, 0, 1]):
         total = 0.0
@@ -142,15 +144,17 @@ def test_left_censored_likelihood_is_that_of_stays_met_at_random_steps():
         assert counts.log_likelihood == pytest.approx(np.log(total), rel=1e-12)
 
 
-@pytest.mark.parametrize("laws", [("free",) * 3, ("negative_binomial", "geometric", "lognormal")])
+@pytest.mark.parametrize(
+    "families", [("free",) * 3, ("negative_binomial", "geometric", "lognormal")]
+)
 @pytest.mark.parametrize("left_censored", [False, True])
-def test_the_gradient_is_that_of_the_penalised_likelihood(laws, left_censored):
+def test_the_gradient_is_that_of_the_penalised_likelihood(families, left_censored):
     sequences = Params.random(3, 4, 3, rng=8).sample(6, 20, rng=9)
-    model = on_laws(Params.random(3, 4, 3, rng=10), laws)
+    model = on_families(Params.random(3, 4, 3, rng=10), families)
     pseudocount = 0.7
 
     def objective(model):
-        initial = initial_law(model.params) if left_censored else None
+        initial = initial_distribution(model.params) if left_censored else None
         likelihood = sum(
             naive.forward_in_logs(
                 model.params,
@@ -162,7 +166,7 @@ def test_the_gradient_is_that_of_the_penalised_likelihood(laws, left_censored):
         return likelihood + log_prior(model, pseudocount)
 
     counts = expect(model.params, sequences, left_censored)
-    local = survey(model, weigh(counts, model, pseudocount, left_censored))
+    local = local_at(model, weigh(counts, model, pseudocount, left_censored))
     h = 1e-4  # central differences err by its square times a third derivative of some hundreds
     for i in range(len(local.at)):
         step = np.zeros_like(local.at)
@@ -181,7 +185,7 @@ def test_the_gradient_is_that_of_the_penalised_likelihood(laws, left_censored):
         {"durations": ["lognormal", "geometric"], "pseudocount": 0.5, "left_censored": True},
     ],
 )
-def test_a_converged_run_is_at_a_maximum_not_below_that_of_plain_em(settings):
+def test_converged_run_is_at_a_maximum_not_below_plain_em(settings):
     truth = Params.random(2, 3, 3, rng=11)
     sequences = truth.sample(60, 40, rng=12)
     fast = run_em(truth, sequences, tol=1e-13, max_iter=300, n_jobs=1, **settings)
@@ -189,11 +193,11 @@ def test_a_converged_run_is_at_a_maximum_not_below_that_of_plain_em(settings):
     assert fast.converged
     assert fast.history[-1] >= slow.history[-1] - 1e-7 * sequences.n_total
     pseudocount, left_censored = settings.get("pseudocount", 0.0), "left_censored" in settings
-    model = on_laws(fast.params, laws_of(settings.get("durations", "free"), 2))
+    model = on_families(fast.params, families_of(settings.get("durations", "free"), 2))
     weights = weigh(
         expect(fast.params, sequences, left_censored), model, pseudocount, left_censored
     )
-    local = survey(model, weights)
+    local = local_at(model, weights)
     # An EM step would gain about half of this: 1e-10 nats of some thousands.
     assert local.gradient @ local.scaled(local.gradient) < 1e-8
 
@@ -250,7 +254,7 @@ def test_with_all_labels_the_tables_are_the_smoothed_counts(pseudocount):
         np.testing.assert_allclose(getattr(one, name), getattr(expected, name), rtol=1e-12)
 
 
-def test_labels_that_say_nothing_change_no_bit():
+def test_result_is_independent_of_empty_labels():
     sequences = Params.random(3, 4, 5, rng=16).sample(40, 30, rng=17)
     start = Params.random(3, 4, 5, rng=18)
     nothing = np.full(sequences.n_total, -1, dtype=np.int32)
@@ -261,7 +265,7 @@ def test_labels_that_say_nothing_change_no_bit():
         np.testing.assert_array_equal(x, y)
 
 
-def test_some_labels_name_the_states():
+def test_some_labels_identify_the_states():
     truth = Params.random(3, 3, 6, rng=19)
     sequences, states, _ = truth.sample(300, 50, rng=20, return_states=True)
     rng = np.random.default_rng(21)
@@ -271,7 +275,7 @@ def test_some_labels_name_the_states():
     np.testing.assert_allclose(result.params.emission, truth.emission, atol=0.04)
 
 
-def test_threads_change_no_bit():
+def test_result_is_independent_of_n_jobs():
     sequences = Params.random(3, 4, 5, rng=23).sample(1500, 80, rng=24)
     start = Params.random(3, 4, 5, rng=25)
     one, three = (run_em(start, sequences, max_iter=6, n_jobs=n) for n in (1, 3))
@@ -303,7 +307,7 @@ def test_geometric_durations_without_end_are_an_hmm():
     A = Params.random(3, 2, 4, rng=rng).transition
     max_duration = 150  # 0.8^150 is 3e-15
     everything = np.ones(max_duration, dtype=bool)
-    rows = [LAWS["geometric"].row(np.log(-np.log([q])), everything) for q in stay]
+    rows = [FAMILIES["geometric"].row(np.log(-np.log([q])), everything) for q in stay]
     emission = [[0.8, 0.1, 0.05, 0.05], [0.05, 0.8, 0.1, 0.05], [0.05, 0.05, 0.1, 0.8]]
     params = Params(rng.dirichlet(np.ones(3)), A, np.stack(rows), emission)
     transition = np.diag(stay) + (1 - stay)[:, None] * A
@@ -339,9 +343,9 @@ def test_pseudocounts_fill_no_zero():
     emission = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.4, 0.3, 0.3]])
     start = Params([1, 0, 0], transition, duration, emission)
     sequences = start.sample(20, 15, rng=32)
-    for law in ("free", "poisson"):
-        once = m_step(expect(start, sequences), start, pseudocount=1.0, laws=(law,) * 3)
-        result = run_em(start, sequences, pseudocount=1.0, durations=law, n_jobs=1)
+    for family in ("free", "poisson"):
+        once = m_step(expect(start, sequences), start, pseudocount=1.0, families=(family,) * 3)
+        result = run_em(start, sequences, pseudocount=1.0, durations=family, n_jobs=1)
         assert result.converged
         for old, new, last in zip(tables(start), tables(once), tables(result.params), strict=True):
             np.testing.assert_array_equal(new > 0.0, old > 0.0)

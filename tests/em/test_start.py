@@ -35,7 +35,7 @@ def test_most_of_the_work_is_done_on_samples():
     assert fit_params(data, 2, 2, 3, rng=0, tol=1e-6).n_passes < 40
 
 
-def test_the_same_bits_for_any_number_of_threads():
+def test_result_is_independent_of_n_jobs():
     data = Params.random(3, 3, 4, rng=0).sample(200, 50, rng=1)
     fits = [fit_params(data, 3, 3, 4, rng=5, max_iter=10, n_jobs=j).params for j in (1, 2)]
     assert all(np.array_equal(getattr(fits[0], t), getattr(fits[1], t)) for t in TABLES)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pytest
 
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
 from sojourn.scale.dask_pass import MOST_TOGETHER, _grouped
-from sojourn.scale.passes import Parts
+from sojourn.scale.passes import Partitions, Pass
 from sojourn.spectral.moments import Tally
 
 distributed = pytest.importorskip("distributed")
@@ -90,22 +90,23 @@ def test_tables_are_the_same_for_any_number_of_partitions(client, tmp_path, n):
     assert same(fits[0].fit(DATA).params_, fits[1].fit(parts, client=client).params_)
 
 
-def test_a_start_from_moments_and_samples_on_the_cluster(client, eight):
+def test_start_from_moments_and_samples_is_the_same_on_the_cluster(client, eight):
     here = HSMM(2, 2, max_iter=2, random_state=3).fit(DATA)
     there = HSMM(2, 2, max_iter=2, random_state=3).fit(eight, client=client)
     assert same(here.params_, there.params_)
 
 
-class Slow:
-    """A task that takes long enough to be killed in, and whose sum depends on order."""
+class Slow(Pass):
+    """A pass that takes long enough to be killed in, and whose total depends on order."""
 
-    def __call__(self, sequences, begin, n_jobs):
+    ordered = True
+
+    def empty(self):
+        return []
+
+    def add(self, total, sequences, partition):
         time.sleep(0.05)
-        return [float(np.sqrt(sequences.n_total + begin))]
-
-
-def joined(a, b):
-    return a + b
+        return [*total, float(np.sqrt(sequences.n_total + partition.number))]
 
 
 class Crew:
@@ -148,33 +149,33 @@ def crewed():
         crew.close()
 
 
-@dataclass(frozen=True)
-class SlowCounting:
-    """A run that counts windows, and takes long enough to be killed in."""
+class SlowCounting(Pass):
+    """A pass that counts windows, and takes long enough to be killed in."""
 
-    def __call__(self, partitions):
-        tally = Tally([(0, 1), (0, 2)], 4)
-        for part in partitions:
-            tally.add(part.sequences, 1)
-            time.sleep(0.05)
-        return tally
+    def empty(self):
+        return Tally([(0, 1), (0, 2)], 4)
+
+    def add(self, total, sequences, partition):
+        total.add(sequences, n_jobs=1)
+        time.sleep(0.05)
+        return total
 
 
 def test_killed_workers_are_survived(crewed, eight):
     client, crew = crewed
-    truth = Parts.of(eight).reduced(Slow(), joined)
-    counts = Parts.of(eight).tallied(SlowCounting(), joined).moments()
+    truth = Partitions.of(eight).run(Slow())
+    counts = Partitions.of(eight).run(SlowCounting()).moments()
     rng, in_time = np.random.default_rng(0), 0
     for i in range(20):
         client.wait_for_workers(2, timeout=60)
         number, moment = int(rng.integers(2)), float(rng.uniform(0.0, 0.2))
         killer = threading.Timer(moment, crew.kill, (number,))
         killer.start()
-        parts = Parts.of(eight, client=client)
+        parts = Partitions.of(eight, client=client)
         if i % 2:
-            assert parts.reduced(Slow(), joined) == truth
+            assert parts.run(Slow()) == truth
         else:
-            found = parts.tallied(SlowCounting(), joined).moments()
+            found = parts.run(SlowCounting()).moments()
             for mine, its in zip(counts.tables, found.tables, strict=True):
                 assert np.array_equal(mine.H_o, its.H_o)
                 assert np.array_equal(mine.first, its.first)
@@ -193,22 +194,22 @@ def test_an_estimator_survives_a_killed_worker(crewed, eight):
     assert same(there.params_, HSMM(2, 3, init=TRUTH, max_iter=4, tol=0.0).fit(DATA).params_)
 
 
-class Poison:
-    """A task that ends the worker of the partition that begins at a symbol."""
+class Poison(Slow):
+    """A pass that ends the worker of the partition that begins with an id."""
 
     def __init__(self, first_id):
         self.first_id = first_id
 
-    def __call__(self, sequences, begin, n_jobs):
+    def add(self, total, sequences, partition):
         if self.first_id == sequences.ids[0]:
             os.kill(os.getpid(), signal.SIGKILL)
-        return [1]
+        return total
 
 
 @pytest.mark.parametrize(
     ("n_parts", "n_threads"), [(1, 8), (50, 1), (50, 2), (800, 100), (5000, 100)]
 )
-def test_a_pass_ends_soon_after_it_could_though_one_worker_is_slow(n_parts, n_threads):
+def test_groups_shrink_so_that_a_slow_worker_delays_little(n_parts, n_threads):
     groups = _grouped(tuple(range(n_parts)), n_threads)
     assert sum(groups, ()) == tuple(range(n_parts))
     assert max(map(len, groups)) <= MOST_TOGETHER
@@ -221,14 +222,14 @@ def test_a_pass_ends_soon_after_it_could_though_one_worker_is_slow(n_parts, n_th
     assert max(ends) < 1.3 * max(n_parts / sum(speed), 1 / speed[0])
 
 
-def test_without_workers_there_are_tasks_for_those_to_come():
+def test_all_partitions_are_grouped_without_workers():
     assert sum(_grouped(tuple(range(50)), 0), ()) == tuple(range(50))
 
 
-def test_tasks_of_several_partitions_give_the_same_tables(client, eight):
+def test_tables_are_the_same_for_tasks_of_several_partitions(client, eight):
     client.wait_for_workers(2, timeout=60)
     found = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight, client=client)
-    assert list(map(len, _grouped(Parts.of(eight).parts, 2))) == [2, 1, 1, 1, 1, 1, 1]
+    assert list(map(len, _grouped(Partitions.of(eight).items, 2))) == [2, 1, 1, 1, 1, 1, 1]
     alone = SpectralHSMM(2, 3, windows=(0, 1)).fit(eight)
     np.testing.assert_array_equal(found.moments_.tables[0].H_o, alone.moments_.tables[0].H_o)
 
@@ -236,7 +237,7 @@ def test_tasks_of_several_partitions_give_the_same_tables(client, eight):
 def test_a_partition_that_always_kills_its_worker_is_named(expendable, eight):
     expendable.wait_for_workers(2, timeout=60)
     with pytest.raises(SojournError, match=r"partition .*5\.parquet.* ended 4 workers in a row"):
-        Parts.of(eight, client=expendable).reduced(Poison(1000), joined)
+        Partitions.of(eight, client=expendable).run(Poison(1000))
 
 
 def test_an_error_of_a_worker_reaches_the_driver(client, tmp_path):
@@ -248,13 +249,12 @@ def test_an_error_of_a_worker_reaches_the_driver(client, tmp_path):
 
 
 def test_progress_counts_partitions_on_the_driver(client, eight):
-    from dataclasses import replace
-
     seen = []
-    parts = replace(Parts.of(eight, client=client), watch=lambda done, n: seen.append((done, n)))
-    assert parts.reduced(Slow(), joined)
+    parts = Partitions.of(eight, client=client)
+    parts = replace(parts, watch=lambda done, n: seen.append((done, n)))
+    assert parts.run(Slow())
     done = [n for n, _ in seen]
-    assert len(done) == len(_grouped(parts.parts, 2))
+    assert len(done) == len(_grouped(parts.items, 2))
     assert done == sorted(set(done))
     assert seen[-1] == (8, 8)
     assert {n for _, n in seen} == {8}

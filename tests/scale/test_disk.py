@@ -15,6 +15,7 @@ import pytest
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
 from sojourn.em.checkpoint import Checkpoint
 from sojourn.em.start import Saved, fit_params
+from sojourn.scale.passes import Partitions
 
 TABLES = ("start", "transition", "duration", "emission")
 TRUTH = Params.random(2, 3, 4, rng=0)
@@ -49,7 +50,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("rows", [None, 5000, 20_000])
 @pytest.mark.parametrize("algorithm", ["adjacent", "pooled"])
-def test_a_spectral_fit_from_files_has_the_bits_of_one_in_memory(folder, rows, algorithm):
+def test_spectral_fit_from_files_equals_one_in_memory(folder, rows, algorithm):
     memory = SpectralHSMM(2, 3, algorithm=algorithm, n_jobs=1).fit(DATA)
     disk = SpectralHSMM(2, 3, algorithm=algorithm, n_jobs=2).fit(scanned(folder, rows))
     assert np.array_equal(memory.operators_.B, disk.operators_.B)
@@ -59,7 +60,7 @@ def test_a_spectral_fit_from_files_has_the_bits_of_one_in_memory(folder, rows, a
     assert disk.score(scanned(folder, rows)) == memory.score(DATA)
 
 
-def test_a_fit_by_em_from_files_has_the_bits_of_one_in_memory(folder):
+def test_em_from_files_equals_em_in_memory(folder):
     memory = HSMM(2, 3, max_iter=6, n_jobs=1).fit(DATA)
     for rows, n_jobs in ((None, 1), (6000, 2)):
         parts = scanned(folder, rows)
@@ -71,7 +72,7 @@ def test_a_fit_by_em_from_files_has_the_bits_of_one_in_memory(folder):
     assert disk.bic(parts) == memory.bic(DATA)
 
 
-def test_more_files_may_be_added(folder):
+def test_partial_fit_of_more_files_equals_one_fit(folder):
     names = sorted(map(str, folder.glob("*.parquet")))
     one, rest = (
         scan(files, id="id", symbol="symbol", time=False) for files in (names[:1], names[1:])
@@ -80,7 +81,7 @@ def test_more_files_may_be_added(folder):
     assert np.array_equal(parts.operators_.B, SpectralHSMM(2, 3).fit(DATA).operators_.B)
 
 
-def test_what_a_scan_cannot_do_is_said(folder):
+def test_scan_unsupported_operations_raise(folder):
     parts = scanned(folder)
     model = HSMM(2, 3, max_iter=1, init=TRUTH).fit(parts)
     with pytest.raises(SojournError, match="one partition at a time"):
@@ -104,7 +105,7 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("init", ["spectral", TRUTH])
-def test_a_fit_that_was_stopped_goes_on_to_the_same_bits(tmp_path, init):
+def test_resumed_fit_equals_an_uninterrupted_one(tmp_path, init):
     whole = fit_params(DATA, 2, 3, 4, init=init, rng=0, max_iter=8, tol=0.0)
     keep = Checkpoint(str(tmp_path / "fit.checkpoint"), {"tol": 0.0})
     saves = []
@@ -133,7 +134,7 @@ def test_a_fit_that_was_stopped_goes_on_to_the_same_bits(tmp_path, init):
         assert len(again) == len(saves) - n  # what was done is not done again
 
 
-def test_a_checkpoint_of_another_fit_is_not_gone_on_from(folder, tmp_path):
+def test_checkpoint_of_another_fit_is_refused(folder, tmp_path):
     path = tmp_path / "fit.checkpoint"
     HSMM(2, 3, init=TRUTH, max_iter=2).fit(scanned(folder), checkpoint=path)
     with pytest.raises(SojournError, match=r"tol was None and is 0\.1; give the same"):
@@ -170,10 +171,8 @@ def test_a_killed_process_loses_at_most_one_pass(folder, tmp_path):
     run = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert run.returncode == -signal.SIGKILL, run.stderr.decode()
     arguments = {"init": TRUTH, "max_iter": 6, "tol": 0.0}
-    keep = HSMM(2, 3, **arguments)._checkpoint(
-        path, HSMM(2, 3)._parts(scanned(folder), None, None), (2, 3)
-    )
-    assert keep.load().climb["passes"] == 2
+    keep = HSMM(2, 3, **arguments)._checkpoint(path, Partitions.of(scanned(folder)), (2, 3))
+    assert keep.load().running["passes"] == 2
     found = HSMM(2, 3, **arguments).fit(scanned(folder), checkpoint=path, resume=True)
     whole = HSMM(2, 3, **arguments).fit(DATA)
     assert same(found.params_, whole.params_)
@@ -187,7 +186,7 @@ def copied(folder, tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["vanish", "truncate", "shrink"])
-def test_a_file_that_is_lost_in_mid_run_is_named_and_the_checkpoint_kept(
+def test_file_lost_during_a_fit_is_named_and_the_checkpoint_kept(
     folder, tmp_path, harm, monkeypatch
 ):
     parts, path = copied(folder, tmp_path), tmp_path / "fit.checkpoint"

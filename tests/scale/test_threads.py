@@ -65,14 +65,14 @@ def test_an_error_reaches_the_caller(n_jobs):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 7])
-def test_every_partition_is_taken_by_one_thread(n_jobs):
+def test_each_part_is_given_to_one_thread(n_jobs):
     runs = shared_out(list, list(range(100)), n_jobs)
     assert len(runs) == n_jobs
     assert all(runs)
     assert sorted(chain.from_iterable(runs)) == list(range(100))
 
 
-def test_where_one_thread_fails_the_others_are_given_no_more():
+def test_other_threads_stop_where_one_fails():
     taken, failed = [], threading.Event()
 
     def work(partitions):

@@ -29,7 +29,7 @@ def score(
         raise click.UsageError("--steps is not for --scan or --cluster.")
     model = saved.load()
     if scan:
-        from sojourn.estimators.scan_scores import score_scan
+        from sojourn.estimators.base import score_scan
 
         with options.client_of(cluster) as client, status("scoring"):
             found: Any = score_scan(model, data.scan(model), client)

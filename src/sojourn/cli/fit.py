@@ -152,7 +152,7 @@ def _chosen_sizes(sequences: Any, n_states: Any, max_duration: Any, **more: Any)
 
 def _size(model: Any, sequences: Any, client: Any) -> dict[str, Any]:
     from sojourn.data.sequences import Sequences
-    from sojourn.estimators.scan_scores import score_scan
+    from sojourn.estimators.base import score_scan
 
     if isinstance(sequences, Sequences):
         n, n_total, score = len(sequences), sequences.n_total, model.score(sequences)

@@ -40,7 +40,7 @@ class Checkpoint:
             "stage": saved.stage,
             "models": list(saved.models),
             "spent": float(saved.spent),
-            "climb": saved.climb,
+            "running": saved.running,
         }
         content = {
             "estimator": KIND,
@@ -76,7 +76,7 @@ class Checkpoint:
                 )
         value = decode(content["saved"], arrays, FORMS)
         sizes, models = tuple(value["sizes"].tolist()), tuple(value["models"])
-        return Saved(sizes, value["stage"], models, value["spent"], value["climb"])
+        return Saved(sizes, value["stage"], models, value["spent"], value["running"])
 
 
 def _same(a: Any, b: Any) -> bool:

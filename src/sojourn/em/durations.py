@@ -1,19 +1,19 @@
-"""Laws of how long a stay lasts, and the table rows that fit expected counts best.
+"""Families of duration distributions, and the table rows that fit expected counts best.
 
-Every law lives on the durations 1 ... n_d and is normalised there. Given weights w of durations,
-of which N belong to stays that were met at a random step and not at their beginning, a fit
-maximises
+Every family is over the durations 1 ... n_d and is normalised there. Given weights w of durations,
+of which N belong to length-biased stays, a fit maximises
 
     Σ_d w[d] log p(d)  -  N log Σ_d d p(d)
 
-since a stay is met at a random step in proportion to its length: with probability d p(d) / E[D].
+A stay is length-biased where it contains a given step, such as the first step of a sequence: the
+longer it is, the likelier that is, so it has duration d with probability d p(d) / E[D].
 
-To add a law, write the logarithm of its weights as a function of one or two unbounded numbers and
-say between what bounds they lie:
+To add a family, write the logarithm of its weights as a function of one or two unbounded numbers
+and the bounds between which they lie:
 
 >>> def log_weights(theta, n_d):                               # zeta: p(d) ∝ d^-exp(theta)
 ...     return -np.exp(theta[..., :1]) * np.log(np.arange(1, n_d + 1))
->>> zeta = Law("zeta", log_weights, lambda n_d: [(-5.0, 4.0)])
+>>> zeta = Family("zeta", log_weights, lambda n_d: [(-5.0, 4.0)])
 >>> zeta.fit(np.array([4.0, 1.0, 0.25])).round(3)
 array([0.772, 0.162, 0.065])
 """
@@ -35,12 +35,12 @@ Floats = NDArray[np.float64]
 # Below this a row has met no data; dividing by it could leave the range of floating point.
 NO_COUNTS = 1e-200
 
-# What a law gives a duration at least, so that a zero in a table always is a structural one.
+# The least weight of a duration in a family, so that a zero in a table always is a structural one.
 _FLOOR = 1e-100
 
 
 @dataclass(frozen=True)
-class Law:
+class Family:
     """A family of duration distributions with one or two parameters.
 
     Parameters
@@ -55,7 +55,7 @@ class Law:
 
     Examples
     --------
-    >>> LAWS["geometric"].fit(np.array([8.0, 4.0, 2.0, 1.0])).round(3)
+    >>> FAMILIES["geometric"].fit(np.array([8.0, 4.0, 2.0, 1.0])).round(3)
     array([0.533, 0.267, 0.133, 0.067])
     """
 
@@ -64,7 +64,7 @@ class Law:
     box: Callable[[int], Sequence[tuple[float, float]]]
 
     def fit(
-        self, weights: Floats, size_biased: float = 0.0, allowed: NDArray[np.bool_] | None = None
+        self, weights: Floats, length_biased: float = 0.0, allowed: NDArray[np.bool_] | None = None
     ) -> Floats:
         """The member of the family that fits the weights of the durations best.
 
@@ -72,8 +72,8 @@ class Law:
         ----------
         weights : ndarray, shape (n_d,)
             How often each duration happened; some weight is needed.
-        size_biased : float
-            How much of the weight belongs to stays met at a random step, N above.
+        length_biased : float
+            How much of the weight belongs to length-biased stays, N above.
         allowed : ndarray of bool, shape (n_d,), optional
             Durations that are possible at all; all of them if not given.
 
@@ -84,11 +84,11 @@ class Law:
 
         Examples
         --------
-        >>> LAWS["poisson"].fit(np.array([0.0, 5.0, 5.0, 0.0])).round(3)
+        >>> FAMILIES["poisson"].fit(np.array([0.0, 5.0, 5.0, 0.0])).round(3)
         array([0.179, 0.33 , 0.304, 0.187])
         """
         possible = np.ones(len(weights), dtype=bool) if allowed is None else allowed
-        return self.row(self.best(weights, size_biased, possible), possible)
+        return self.row(self.best(weights, length_biased, possible), possible)
 
     def row(self, theta: Floats, allowed: NDArray[np.bool_]) -> Floats:
         """The probabilities of 1 ... n_d at a parameter, zero where not allowed."""
@@ -99,12 +99,12 @@ class Law:
     def best(
         self,
         weights: Floats,
-        size_biased: float,
+        length_biased: float,
         allowed: NDArray[np.bool_],
         near: Floats | None = None,
     ) -> Floats:
         """The parameter that fits the weights best; not worse than ``near``."""
-        aim = Aim(weights, size_biased, allowed)
+        aim = Aim(weights, length_biased, allowed)
         theta, log_w = _grid(self, len(weights))
         k = int(np.argmax(aim.value(log_w)))
         theta, log_w, value = theta[k], log_w[k], float(aim.value(log_w[k]))
@@ -112,11 +112,11 @@ class Law:
             near_w = self.log_weights(near, len(weights))
             if float(aim.value(near_w)) >= value:
                 theta, log_w, value = near, near_w, float(aim.value(near_w))
-        return self._climb(aim, theta, log_w, value)
+        return self._newton(aim, theta, log_w, value)
 
     def slopes(self, theta: Floats, n_d: int) -> Floats:
         """Derivative of the log-weights in each parameter, of shape (k, n_d)."""
-        # Central differences leave an error of about 1e-10, so 1e-20 in what a climb reaches.
+        # Central differences leave an error of about 1e-10, so 1e-20 in the maximum reached.
         h = 1e-5 * np.eye(len(theta))
         return (self.log_weights(theta + h, n_d) - self.log_weights(theta - h, n_d)) / 2e-5
 
@@ -128,8 +128,8 @@ class Law:
         cross = self.log_weights(theta + apart, n_d) + self.log_weights(theta - apart, n_d)
         return (same - cross) / 4e-8
 
-    def _climb(self, aim: Aim, theta: Floats, log_w: Floats, value: float) -> Floats:
-        """Newton's method, damped so that it never goes down."""
+    def _newton(self, aim: Aim, theta: Floats, log_w: Floats, value: float) -> Floats:
+        """Newton's method, damped so that the value never falls."""
         n_d = len(log_w)
         low, high = np.array(self.box(n_d), dtype=np.float64).T
         damping = 1e-6
@@ -145,7 +145,7 @@ class Law:
             gain = 0.0
             while gain <= 0.0:
                 move = np.zeros_like(theta)
-                # Where the value bends upwards, the size of the bend still says how far to go.
+                # Where the value is convex, the size of the curvature still gives the length.
                 move[free] = axes @ (along / (np.abs(roots) + damping)) / scale
                 if gradient @ move <= 1e-13 * abs(value) + 1e-15 * aim.total:
                     return theta  # what is left is rounding
@@ -162,7 +162,7 @@ class Aim:
     """What a fit maximises, as a function of unnormalised log-weights."""
 
     weights: Floats
-    size_biased: float
+    length_biased: float
     allowed: NDArray[np.bool_]
 
     @property
@@ -172,8 +172,8 @@ class Aim:
 
     @property
     def plain(self) -> float:
-        """The weight of stays met as they begin."""
-        return max(self.total - self.size_biased, 0.0)
+        """The weight of stays that are not length-biased."""
+        return max(self.total - self.length_biased, 0.0)
 
     def value(self, log_w: Floats) -> Floats:
         """What is maximised, for log-weights of shape (..., n_d)."""
@@ -181,14 +181,14 @@ class Aim:
         top = possible.max(axis=-1)
         p = np.exp(possible - top[..., None])
         value = log_w @ self.weights - self.total * top - self.plain * np.log(p.sum(axis=-1))
-        if self.size_biased > 0.0:
-            value = value - self.size_biased * np.log(p @ steps(len(self.allowed))[self.allowed])
+        if self.length_biased > 0.0:
+            value = value - self.length_biased * np.log(p @ steps(len(self.allowed))[self.allowed])
         return np.asarray(value)
 
     def expected(self, p: Floats) -> tuple[Floats, Floats]:
-        """The weights that probabilities p expect: of stays met as they begin, and of the rest."""
+        """The weights that probabilities p expect: of plain stays, and of length-biased ones."""
         sized = p * steps(len(p))
-        return self.plain * p, self.size_biased * sized / sized.sum()
+        return self.plain * p, self.length_biased * sized / sized.sum()
 
     def excess(self, log_w: Floats) -> Floats:
         """By how much the weights exceed those that unnormalised log-weights expect."""
@@ -196,7 +196,7 @@ class Aim:
         return np.asarray(self.weights - sum(self.expected(p / p.sum())))
 
     def slope(self, log_w: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """Gradient and expected information in the parameters of a law."""
+        """Gradient and expected information in the parameters of a family."""
         p = np.exp(log_w - log_w[self.allowed].max()) * self.allowed
         plain, sized = self.expected(p / p.sum())
         gradient = slopes @ (self.weights - plain - sized)
@@ -210,30 +210,24 @@ def _scatter(weights: Floats, slopes: Floats) -> Floats:
 
 
 def steps(n_d: int) -> Floats:
-    """The durations 1 ... n_d as numbers.
-
-    Examples
-    --------
-    >>> steps(3)
-    array([1., 2., 3.])
-    """
+    """The durations 1 ... n_d as numbers."""
     return np.arange(1.0, n_d + 1.0)
 
 
 @lru_cache(maxsize=64)
-def _grid(law: Law, n_d: int) -> tuple[Floats, Floats]:
-    """Points all over the box of a law, and its log-weights there."""
-    box = law.box(n_d)
+def _grid(family: Family, n_d: int) -> tuple[Floats, Floats]:
+    """Points all over the box of a family, and its log-weights there."""
+    box = family.box(n_d)
     n = 64 if len(box) == 1 else 24
     t = np.linspace(-1.0, 1.0, n)
     t = t * np.sqrt(np.abs(t))  # closer in the middle
     axes = [0.5 * (low + high) + 0.5 * (high - low) * t for low, high in box]
     theta = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    return theta, law.log_weights(theta, n_d)
+    return theta, family.log_weights(theta, n_d)
 
 
 def _geometric(theta: Floats, n_d: int) -> Floats:
-    """p(d) ∝ q^(d-1), theta = log(-log q): a stay goes on with probability q after every step."""
+    """p(d) ∝ q^(d-1), theta = log(-log q): after every step a stay continues with probability q."""
     return -np.exp(theta[..., :1]) * (steps(n_d) - 1.0)
 
 
@@ -266,27 +260,27 @@ def _lognormal(theta: Floats, n_d: int) -> Floats:
     return np.asarray((theta[..., :1] * (1.0 + b) - 1.0) * l - 0.5 * b * l**2)
 
 
-LAWS = {
-    law.name: law
-    for law in (
-        Law("geometric", _geometric, lambda n_d: [(-23.0, 4.0)]),
-        Law("poisson", _poisson, lambda n_d: [(-18.0, 18.0 + np.log(n_d))]),
-        Law(
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("geometric", _geometric, lambda n_d: [(-23.0, 4.0)]),
+        Family("poisson", _poisson, lambda n_d: [(-18.0, 18.0 + np.log(n_d))]),
+        Family(
             "negative_binomial",
             _negative_binomial,
             lambda n_d: [(-18.0, 18.0 + np.log(n_d)), (-5.0, 12.0)],
         ),
-        Law("lognormal", _lognormal, lambda n_d: [(-8.0, 8.0), (-14.0, 11.0)]),
+        Family("lognormal", _lognormal, lambda n_d: [(-8.0, 8.0), (-14.0, 11.0)]),
     )
 }
 
 
-def laws_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...]:
-    """The name of each state's duration law.
+def families_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...]:
+    """The name of each state's duration family.
 
     Examples
     --------
-    >>> laws_of("poisson", 2), laws_of(["free", "geometric"], 2)
+    >>> families_of("poisson", 2), families_of(["free", "geometric"], 2)
     (('poisson', 'poisson'), ('free', 'geometric'))
     """
     names = (durations,) * n_states if isinstance(durations, str) else tuple(durations)
@@ -296,31 +290,31 @@ def laws_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...]:
             f"states, or one for each"
         )
     for name in names:
-        if name != "free" and name not in LAWS:
-            known = ", ".join(repr(n) for n in ("free", *LAWS))
+        if name != "free" and name not in FAMILIES:
+            known = ", ".join(repr(n) for n in ("free", *FAMILIES))
             raise SojournError(f"durations is {name!r}; expected one of {known}")
     return names
 
 
-def fit_free(weights: Floats, size_biased: float = 0.0) -> Floats:
-    """The probabilities that fit the weights of the durations best, with no law between them.
+def fit_free(weights: Floats, length_biased: float = 0.0) -> Floats:
+    """The probabilities that fit the weights of the durations best, of any form at all.
 
-    With N = size_biased of the weight met at a random step, the maximum is at
-    p(d) = w[d] / (C + ρ d), where C = Σ w - N and ρ makes the sum one.
+    With N = length_biased, the maximum is at p(d) = w[d] / (C + ρ d), where C = Σ w - N and ρ makes
+    the sum one.
 
     Examples
     --------
     >>> fit_free(np.array([3.0, 1.0]))
     array([0.75, 0.25])
-    >>> fit_free(np.array([3.0, 1.0]), size_biased=4.0).round(4)       # ∝ w[d] / d
+    >>> fit_free(np.array([3.0, 1.0]), length_biased=4.0).round(4)       # ∝ w[d] / d
     array([0.8571, 0.1429])
     """
-    if size_biased <= 0.0:
+    if length_biased <= 0.0:
         return weights / weights.sum()
     d = steps(len(weights))
-    plain = max(float(weights.sum()) - size_biased, 0.0)
-    # Newton climbs to the root from below, since the sum is convex and falls: ρ = N / E[D].
-    rho = size_biased / len(weights)
+    plain = max(float(weights.sum()) - length_biased, 0.0)
+    # Newton goes to the root from below, since the sum is convex and falls: ρ = N / E[D].
+    rho = length_biased / len(weights)
     for _ in range(100):
         p = weights / (plain + rho * d)
         move = (p.sum() - 1.0) / (p @ (d / (plain + rho * d)))
@@ -332,12 +326,6 @@ def fit_free(weights: Floats, size_biased: float = 0.0) -> Floats:
 
 
 def residual(duration: Floats) -> Floats:
-    """p(steps left | state) at a random step of a stay: P(D >= r) / E[D].
-
-    Examples
-    --------
-    >>> residual(np.array([[0.5, 0.0, 0.5]]))
-    array([[0.5 , 0.25, 0.25]])
-    """
+    """p(steps left | state) at a random step of a stay: P(D >= r) / E[D]."""
     survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
     return survivor / survivor.sum(axis=1, keepdims=True)

@@ -1,53 +1,50 @@
-"""Maximum likelihood by expectation-maximisation: quasi-Newton steps, EM steps, never downhill.
+"""Expectation-maximisation with L-BFGS acceleration; what is maximised never decreases.
 
-One E-step at a point gives its likelihood, the gradient and the next EM step, so a trial point that
-turns out better costs nothing extra: its E-step is the next one. A trial that is no better is
-dropped for the plain EM step, which cannot be worse, and still teaches the curvature.
+An E-step at a model gives its likelihood, the gradient and, by the M-step, the next model. An
+accelerated step takes the place of the M-step where the curvature met so far promises more. Its
+E-step is needed in any case if it is better; if not, it is dropped for the plain M-step, which
+cannot be worse, and still teaches the curvature.
 
 What is maximised is the log-likelihood plus ``pseudocount`` times the sum of the logarithms of all
-possible entries of the tables, rows that follow a duration law excepted. Entries that are zero at
-the start stay zero.
+possible entries of the tables, duration rows of a parametric family excepted. Entries that are zero
+at the start stay zero.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
-from sojourn.em.durations import laws_of
-from sojourn.em.lbfgs import Curvature, Local, moved, survey
+from sojourn.em.durations import families_of
+from sojourn.em.lbfgs import Curvature, Point, moved
 from sojourn.em.mstep import (
     Model,
     Weights,
-    initial_law,
+    initial_distribution,
     log_prior,
-    m_step,
     maximise,
-    on_laws,
+    on_families,
     weigh,
 )
 from sojourn.errors import SojournError
-from sojourn.exact.expected_counts import Counting, expected_counts_each
+from sojourn.exact.expected_counts import expected_counts, expected_counts_each
 from sojourn.exact.params import Params
-from sojourn.scale.passes import Parts
-
-__all__ = ["EMResult", "m_step", "run_em"]
+from sojourn.scale.passes import Partitions
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
-# By how much, relative to the objective, an EM step may seem to fall.
+# By how much, relative to the objective, an EM step may fall by rounding.
 _ROUNDING = 1e-9
 
 Callback = Callable[[int, float, Params], object]
-State = dict[str, Any]  # of a climb between two passes, in numbers, arrays and Params
+State = dict[str, Any]  # of EM between two passes, in numbers, arrays and Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,8 @@ class EMResult:
     params : Params
         The model.
     initial : ndarray, shape (n_states, max_duration), or None
-        Law of the first state and the steps it has left, where stays may begin before a sequence.
+        Joint distribution of the first state and the steps it has left, where stays may begin
+        before a sequence.
     history : list of float
         What is maximised, at the start and after each accepted step; it never falls.
     log_likelihood : float
@@ -85,23 +83,61 @@ class EMResult:
     converged: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """A model, what the data expect of it, and what is maximised there."""
+class _Objective(NamedTuple):
+    """What is maximised, beside the data."""
 
-    model: Model
-    weights: Weights
-    log_likelihood: float
-    objective: float
+    pseudocount: float
+    left_censored: bool
+    n_jobs: int | None
 
-    @cached_property
-    def local(self) -> Local:
-        return survey(self.model, self.weights)
+
+@dataclass(eq=False)
+class _Run:
+    """The variables of the loop: all that the next pass depends on, and so what is saved."""
+
+    point: Point
+    history: list[float]
+    passes: int
+    step: Floats | None = None  # the accelerated step to try next; None for an EM step
+    converged: bool = False
+    left_out: bool = False  # whether impossible sequences were
+    curvature: Curvature = field(default_factory=Curvature)
+
+    def state(self) -> State:
+        """The same in numbers, arrays and Params."""
+        w = self.point.weights
+        return {
+            "params": self.point.model.params,
+            "theta": self.point.model.theta,
+            "weights": [w.start, w.transition, w.duration, w.emission, w.length_biased],
+            "log_likelihood": self.point.log_likelihood,
+            "objective": self.point.objective,
+            "history": np.array(self.history),
+            "pairs": np.array(self.curvature.pairs),
+            "radius": float(self.curvature.radius),
+            "promise": float(self.curvature.promise),
+            "step": self.step,
+            "passes": self.passes,
+            "converged": bool(self.converged),
+            "left_out": self.left_out,
+        }
+
+    @classmethod
+    def of(cls, state: State, families: tuple[str, ...]) -> Self:
+        """The variables that `state` was made of."""
+        model = Model(state["params"], state["theta"], families)
+        weights = Weights(*state["weights"])
+        point = Point(model, weights, state["log_likelihood"], state["objective"])
+        curvature = Curvature()
+        curvature.pairs.extend((step, fall) for step, fall in state["pairs"])
+        curvature.radius, curvature.promise = state["radius"], state["promise"]
+        flags = (state["step"], state["converged"], state["left_out"])
+        return cls(point, state["history"].tolist(), state["passes"], *flags, curvature)
 
 
 def run_em(
     params: Params,
-    sequences: Sequences | Parts,
+    data: Sequences | Partitions,
     *,
     max_iter: int = 500,
     tol: float = 1e-6,
@@ -115,29 +151,29 @@ def run_em(
     save: Callable[[State], object] | None = None,
     state: State | None = None,
 ) -> EMResult:
-    """Climb from a model to a maximum of the likelihood of the sequences.
+    """Run EM from a model to a local optimum of the likelihood of the sequences.
 
     Parameters
     ----------
     params : Params
         Where to start; what is zero there stays zero.
-    sequences : Sequences or Parts
+    data : Sequences or Partitions
         Codes below ``params.n_symbols``, or -1 where missing; in memory, or in partitions of known
         sizes that each pass reads again.
     max_iter : int
         Most passes over the data.
     tol : float
-        Stop when an EM step gains less than this a symbol and, by the curvature met so far, there
+        Stop when an EM step gains less than this per symbol and, by the curvature met so far, there
         is no more than that left to gain.
     pseudocount : float
         Added to the expected count of every entry that is possible.
     durations : str or sequence of str
-        The law of the durations: "free", "geometric", "poisson", "negative_binomial" or
+        The family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
     left_censored : bool
         Whether the first stay may have begun before its sequence.
     labels : ndarray of int32, shape (n_total,), optional
-        The state at every step where it is known, -1 where not.
+        The state at every step where it is known, -1 where not; for sequences in memory.
     n_jobs : int or None
         Number of threads; the result is the same to the bit for any of them.
     accelerate : bool
@@ -145,9 +181,9 @@ def run_em(
     callback : callable, optional
         ``callback(iteration, objective, params)`` after each accepted step.
     save : callable, optional
-        Given the state of the climb after each pass.
+        Given the state of the run after each pass.
     state : dict, optional
-        Such a state of a climb from the same start over the same data, to go on from.
+        Such a state of a run from the same start over the same data, to continue from.
 
     Returns
     -------
@@ -166,92 +202,77 @@ def run_em(
         raise SojournError(f"pseudocount is {pseudocount!r}; expected a number of at least 0")
     if max_iter < 1:
         raise SojournError(f"max_iter is {max_iter!r}; expected at least 1")
-    model = on_laws(params, laws_of(durations, params.n_states))
-    parts = Parts.of(sequences, n_jobs) if isinstance(sequences, Sequences) else sequences
-    if isinstance(sequences, Sequences):
-        labels = _checked(labels, sequences, params.n_states)
-    passes = 0
-
-    def evaluate(model: Model) -> _Point:
-        nonlocal passes
-        passes += 1
-        initial = initial_law(model.params) if left_censored else None
-        counting = Counting(model.params, initial, labels)
-        counts = counting.finished(parts.reduced(counting.stretch, counting.joined))
-        return _Point(
-            model,
-            weigh(counts, model, pseudocount, left_censored),
-            counts.log_likelihood,
-            counts.log_likelihood + log_prior(model, pseudocount),
-        )
-
-    curvature = Curvature()
-    step: Floats | None = None  # None stands for an EM step, which alone may end the climb
-    converged = left_out = False
+    model = on_families(params, families_of(durations, params.n_states))
+    if isinstance(data, Sequences):
+        labels = _checked(labels, data, params.n_states)
+    objective = _Objective(pseudocount, left_censored, n_jobs)
     if state is None:
-        point = evaluate(model)
-        history = [point.objective]
+        point = _e_step(model, data, labels, objective)
+        run = _Run(point, [point.objective], passes=1)
     else:
-        point, history, step = _recalled(state, model.laws, curvature)
-        passes, converged, left_out = state["passes"], state["converged"], state["left_out"]
-    if point.objective == -np.inf or left_out:
-        kept, labels = _possible(model.params, sequences, left_censored, labels, n_jobs)
-        parts = Parts.of(kept, n_jobs)
-        if not left_out:
-            point = evaluate(model)
-            history, left_out = [point.objective], True
-    enough = tol * parts.n_total
-
-    def note() -> None:
-        if save is not None:
-            save(_noted(point, history, curvature, step, passes, converged, left_out))
-
-    if state is None:
-        note()
+        run = _Run.of(state, model.families)
+    if run.left_out or run.point.objective == -np.inf:
+        data, labels = _possible(model.params, data, left_censored, labels, n_jobs)
+        if not run.left_out:
+            point = _e_step(model, data, labels, objective)
+            run = _Run(point, [point.objective], passes=2, left_out=True)
+    if save is not None and state is None:
+        save(run.state())
+    enough = tol * data.n_total
     try:
-        while passes < max_iter and not converged:
-            if step is not None:
-                trial = evaluate(moved(point.model, step))
-                gain = trial.objective - point.objective
-                curvature.judge(point.local, step, gain)
-                if gain > -np.inf:
-                    curvature.learn(point.local, trial.local)
-                if not gain > 0.0:
-                    step = None
-                    note()
-                    continue
-            else:
-                trial = evaluate(maximise(point.weights, point.model))
-                gain = trial.objective - point.objective
-                if accelerate:
-                    curvature.learn(point.local, trial.local)
-            if gain >= 0.0:  # an EM step falls by rounding alone
-                point = trial
-                history.append(point.objective)
-            following = curvature.step(point.local) if accelerate else None
-            if step is None:
-                converged = gain <= 0.0 or max(gain, curvature.promise) < enough
-                if gain < 0.0:
-                    converged = gain >= -_ROUNDING * (1.0 + abs(point.objective))
-                    note()
-                    break
-            elif gain < enough:
-                following = None
-            step = following
-            note()
-            if gain >= 0.0 and callback is not None:
-                callback(len(history) - 1, point.objective, point.model.params)
+        while run.passes < max_iter and not run.converged:
+            here, step = run.point, run.step
+            model = _m_step(here) if step is None else moved(here.model, step)
+            there = _e_step(model, data, labels, objective)
+            run.passes += 1
+            gain = there.objective - here.objective
+            accepted = gain >= 0.0 if step is None else gain > 0.0
+            if accepted:
+                run.point = there
+                run.history.append(there.objective)
+            if accelerate:
+                run.step = run.curvature.next_step(here, there, step, enough)
+            if step is None:  # an EM step alone shows that there is no more to gain
+                fell = gain < -_ROUNDING * (1.0 + abs(here.objective))
+                small = gain <= 0.0 or max(gain, run.curvature.promise) < enough
+                run.converged = small and not fell
+            if save is not None:
+                save(run.state())
+            if accepted and callback is not None:
+                callback(len(run.history) - 1, there.objective, there.model.params)
+            if step is None and not accepted:
+                break  # an EM step falls by rounding alone
     except KeyboardInterrupt:
-        converged = False
-    params = point.model.params
+        run.converged = False
+    params = run.point.model.params
     return EMResult(
         params=params,
-        initial=initial_law(params) if left_censored else None,
-        history=history,
-        log_likelihood=point.log_likelihood,
-        n_passes=float(passes),
-        converged=converged,
+        initial=initial_distribution(params) if left_censored else None,
+        history=run.history,
+        log_likelihood=run.point.log_likelihood,
+        n_passes=float(run.passes),
+        converged=run.converged,
     )
+
+
+def _e_step(
+    model: Model, data: Sequences | Partitions, labels: Codes | None, objective: _Objective
+) -> Point:
+    """What the data expect of a model: weights for the M-step, and what is maximised."""
+    pseudocount, left_censored, n_jobs = objective
+    initial = initial_distribution(model.params) if left_censored else None
+    counts = expected_counts(model.params, data, initial, labels, n_jobs)
+    return Point(
+        model,
+        weigh(counts, model, pseudocount, left_censored),
+        counts.log_likelihood,
+        counts.log_likelihood + log_prior(model, pseudocount),
+    )
+
+
+def _m_step(point: Point) -> Model:
+    """The model that maximises the expected log-likelihood of everything hidden and seen."""
+    return maximise(point.weights, point.model)
 
 
 def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes | None:
@@ -261,8 +282,8 @@ def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes
     labels = np.ascontiguousarray(labels, dtype=np.int32)
     if labels.shape != sequences.codes.shape:
         raise SojournError(
-            f"there are {labels.size} labels for {sequences.n_total} symbols; give one a step, "
-            f"-1 where the state is not known"
+            f"there are {labels.size} labels for {sequences.n_total} symbols; give one for each "
+            f"step, -1 where the state is not known"
         )
     if labels.size and not -1 <= labels.min() <= labels.max() < n_states:
         raise SojournError(
@@ -272,80 +293,38 @@ def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes
     return labels if np.any(labels >= 0) else None
 
 
-def _noted(
-    point: _Point,
-    history: list[float],
-    curvature: Curvature,
-    step: Floats | None,
-    passes: int,
-    converged: bool,
-    left_out: bool,
-) -> State:
-    """All that the next pass depends on."""
-    w = point.weights
-    return {
-        "params": point.model.params,
-        "theta": point.model.theta,
-        "weights": [w.start, w.transition, w.duration, w.emission, w.size_biased],
-        "log_likelihood": point.log_likelihood,
-        "objective": point.objective,
-        "history": np.array(history),
-        "pairs": np.array(curvature.pairs),
-        "radius": float(curvature.radius),
-        "promise": float(curvature.promise),
-        "step": step,
-        "passes": passes,
-        "converged": bool(converged),
-        "left_out": left_out,
-    }
-
-
-def _recalled(
-    state: State, laws: tuple[str, ...], curvature: Curvature
-) -> tuple[_Point, list[float], Floats | None]:
-    """What `_noted` was given."""
-    model = Model(state["params"], state["theta"], laws)
-    weights = Weights(*state["weights"])
-    curvature.pairs.extend((step, fall) for step, fall in state["pairs"])
-    curvature.radius, curvature.promise = state["radius"], state["promise"]
-    point = _Point(model, weights, state["log_likelihood"], state["objective"])
-    return point, state["history"].tolist(), state["step"]
-
-
 def _possible(
     params: Params,
-    sequences: Sequences | Parts,
+    data: Sequences | Partitions,
     left_censored: bool,
     labels: Codes | None,
     n_jobs: int | None,
 ) -> tuple[Sequences, Codes | None]:
     """The sequences, and labels, that the model can produce; a warning if some are left out."""
-    if isinstance(sequences, Parts):
+    if isinstance(data, Partitions):
         raise SojournError(
             "some sequences cannot be produced by the model to start from; give small "
             "probabilities where it has zeros, or leave such sequences out of the files"
         )
-    initial = initial_law(params) if left_censored else None
-    possible = np.empty(len(sequences), dtype=bool)
-    for first in range(0, len(sequences), 256):  # counts of each sequence take room
-        part = sequences[first : first + 256]
-        known = None
-        if labels is not None:
-            at = sequences.offsets[first]
-            known = labels[at : at + part.n_total]
-        each = expected_counts_each(params, part, initial, known, n_jobs)
+    initial = initial_distribution(params) if left_censored else None
+    possible = np.empty(len(data), dtype=bool)
+    for first in range(0, len(data), 256):  # counts of each sequence take room
+        some = data[first : first + 256]
+        at = data.offsets[first]
+        known = None if labels is None else labels[at : at + some.n_total]
+        each = expected_counts_each(params, some, initial, known, n_jobs)
         possible[first : first + 256] = [np.isfinite(one.log_likelihood) for one in each]
-    out = sequences.ids[~possible]
+    out = data.ids[~possible]
     if not possible.any():
         raise SojournError(
             f"the model to start from can produce none of the {len(out)} sequences, the first "
             f"being {out[0].item()!r}; give small probabilities where it has zeros"
         )
     warnings.warn(
-        f"{len(out)} of {len(sequences)} sequences cannot be produced by the model to start from "
+        f"{len(out)} of {len(data)} sequences cannot be produced by the model to start from "
         f"and are left out, the first being {out[0].item()!r}",
         stacklevel=3,
     )
     if labels is not None:
-        labels = labels[np.repeat(possible, sequences.lengths)]
-    return sequences[possible], labels
+        labels = labels[np.repeat(possible, data.lengths)]
+    return data[possible], labels

@@ -3,39 +3,40 @@
 The gradient of the log-likelihood is that of what the M-step maximises (Fisher's identity), so an
 E-step gives it for nothing. A row p of a table is moved as s = √p on the unit sphere: there an
 entry may reach zero at finite speed and stay smooth, and the information of N draws from the row is
-4N everywhere. Duration laws move in their own parameters. The inverse of that information of the
-*complete* data, under which a gradient step is an EM step to first order, is the metric from which
-limited-memory BFGS learns the curvature of the likelihood proper.
+4N everywhere. Duration families move in their own parameters. The inverse of that information of
+the *complete* data, under which a gradient step is an EM step to first order, is the metric from
+which limited-memory BFGS learns the curvature of the likelihood proper.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.em.durations import LAWS, Aim
+from sojourn.em.durations import FAMILIES, Aim
 from sojourn.em.mstep import Model, Weights
 from sojourn.exact.params import Params
 
 Floats = NDArray[np.float64]
 
 # A step is checked by its likelihood, so these need not be exact: an entry falls to no less than a
-# hundredth of what it was, and a parameter of a law, which is a logarithm, moves by no more than 1.
+# hundredth of what it was, and a parameter of a family, a logarithm, moves by no more than 1.
 _LEAST = 0.1
 _FARTHEST = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Where a model stands in coordinates that are free to move, and how the land lies there."""
+    """A model in coordinates that are free to move, with the gradient and the metric there."""
 
     at: Floats  # √ of start, transition, duration, emission, then theta; end to end
     gradient: Floats
     metric: Floats  # inverse information of the complete data for each √p
-    theta_metric: Floats  # and for the parameters of each law                 (n_x, 2, 2)
+    theta_metric: Floats  # and for the parameters of each family              (n_x, 2, 2)
 
     def scaled(self, slope: Floats) -> Floats:
         """A slope times the inverse information of the complete data."""
@@ -46,21 +47,37 @@ class Local:
         )
 
 
-def survey(model: Model, weights: Weights) -> Local:
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A model after its E-step: what the data expect of it, and what is maximised there."""
+
+    model: Model
+    weights: Weights
+    log_likelihood: float
+    objective: float
+
+    @cached_property
+    def local(self) -> Local:
+        """Computed for accelerated steps only."""
+        return local_at(self.model, self.weights)
+
+
+def local_at(model: Model, weights: Weights) -> Local:
     """Coordinates, gradient and metric at a model whose expected counts are known."""
     params = model.params
     n_x, n_d = params.duration.shape
     expected = np.empty((n_x, n_d))
     theta_gradient, theta_metric = np.zeros((n_x, 2)), np.zeros((n_x, 2, 2))
-    for x, name in enumerate(model.laws):
-        aim = Aim(weights.duration[x], float(weights.size_biased[x]), params.duration[x] > 0.0)
+    for x, name in enumerate(model.families):
+        aim = Aim(weights.duration[x], float(weights.length_biased[x]), params.duration[x] > 0.0)
         plain, sized = aim.expected(params.duration[x])
         expected[x] = plain + sized
         if name != "free":
-            law = LAWS[name]
-            low, high = np.array(law.box(n_d)).T
+            family = FAMILIES[name]
+            low, high = np.array(family.box(n_d)).T
             theta = model.theta[x, : len(low)]
-            slope, information = aim.slope(law.log_weights(theta, n_d), law.slopes(theta, n_d))
+            log_w, slopes_w = family.log_weights(theta, n_d), family.slopes(theta, n_d)
+            slope, information = aim.slope(log_w, slopes_w)
             ridge = np.diag(1e-3 * information.diagonal() + 1.0)
             free = ((theta > low) | (slope > 0.0)) & ((theta < high) | (slope < 0.0))
             theta_gradient[x, : len(low)] = slope * free
@@ -102,13 +119,13 @@ def moved(model: Model, step: Floats) -> Model:
         )
     )
     theta = model.theta + np.clip(last.reshape(-1, 2), -_FARTHEST, _FARTHEST)
-    for x, name in enumerate(model.laws):
+    for x, name in enumerate(model.families):
         if name != "free":
-            law = LAWS[name]
-            low, high = np.array(law.box(params.max_duration)).T
+            family = FAMILIES[name]
+            low, high = np.array(family.box(params.max_duration)).T
             theta[x, : len(low)] = np.clip(theta[x, : len(low)], low, high)
-            duration[x] = law.row(theta[x, : len(low)], params.duration[x] > 0.0)
-    return Model(Params(start[0], transition, duration, emission), theta, model.laws)
+            duration[x] = family.row(theta[x, : len(low)], params.duration[x] > 0.0)
+    return Model(Params(start[0], transition, duration, emission), theta, model.families)
 
 
 class Curvature:
@@ -119,8 +136,31 @@ class Curvature:
         self.radius = np.inf
         self.promise = 0.0  # what the last step advised would gain if nothing held it back
 
+    def next_step(
+        self, here: Point, there: Point, step: Floats | None, enough: float
+    ) -> Floats | None:
+        """The step to try after one from `here` to `there`; None for an EM step.
+
+        Parameters
+        ----------
+        here, there : Point
+        step : ndarray or None
+            What led there; None where it was an EM step.
+        enough : float
+            After an accelerated step that gained less than this, an EM step shows whether to stop.
+        """
+        gain = there.objective - here.objective
+        if step is not None:
+            self.judge(here.local, step, gain)
+        if step is None or gain > -np.inf:
+            self.learn(here.local, there.local)
+        if step is not None and not gain > 0.0:
+            return None
+        following = self.advise((there if gain >= 0.0 else here).local)
+        return None if step is not None and gain < enough else following
+
     def learn(self, a: Local, b: Local) -> None:
-        """Remember the way from a to b, if the likelihood curves down along it."""
+        """Remember the step from a to b, if the likelihood curves down along it."""
         step, fall = b.at - a.at, a.gradient - b.gradient
         # Very short steps are rounding. Where the data want what is all but impossible, slopes
         # leave the range of their squares.
@@ -128,8 +168,8 @@ class Curvature:
         if plain and step @ fall > 1e-10 * (step @ step):
             self.pairs.append((step, fall))
 
-    def step(self, here: Local) -> Floats | None:
-        """The step that the curvature advises; None where it knows of no way up."""
+    def advise(self, here: Local) -> Floats | None:
+        """The step that the curvature advises; None where it promises no gain."""
         self.promise = 0.0
         if not self.pairs or not np.abs(here.gradient).max() < 1e100:
             return None

@@ -1,14 +1,14 @@
 """What EM maximises at each step, and its maximum: a model from expected counts.
 
 The expected log-likelihood of everything hidden and seen is a sum over the rows of the tables,
-Σ w log p, with the expected counts as weights w. Pseudo-counts add to the weights; rows that follow
-a duration law get none, since a law has one or two parameters and needs no smoothing.
+Σ w log p, with the expected counts as weights w. Pseudo-counts add to the weights; duration rows of
+a parametric family get none, since one or two parameters need no smoothing.
 
 Where the first stay may have begun before its sequence, the first state is drawn from ``start`` and
-the sequence meets its stay at a random step: r steps are left with probability P(D >= r) / E[D].
-The whole duration d of that stay is then one more hidden quantity. It is met with probability
-d p(d) / E[D], and at each of its steps alike, so given r it is d >= r with probability
-p(d) / P(D >= r), and -N log E[D] joins the sum for the N stays so met (see `durations`).
+the sequence begins at a random step of its stay, with r steps left with probability P(D >= r) /
+E[D]. The full duration d of that stay is then one more hidden quantity. It is length-biased, d p(d)
+/ E[D], and all its steps are equally likely to be the first seen; so given r it is d >= r with
+probability p(d) / P(D >= r), and -N log E[D] joins the sum for N such stays (see `durations`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.em.durations import LAWS, NO_COUNTS, fit_free, residual
+from sojourn.em.durations import FAMILIES, NO_COUNTS, fit_free, residual
 from sojourn.exact.expected_counts import ExpectedCounts
 from sojourn.exact.params import Params
 
@@ -30,64 +30,65 @@ Floats = NDArray[np.float64]
 class Weights:
     """The weight of each entry's logarithm in what the M-step maximises.
 
-    ``size_biased`` is the part of a duration row's weight that belongs to stays met at a random
-    step, N above.
+    ``length_biased`` is the part of a duration row's weight that belongs to length-biased stays, N
+    above.
     """
 
     start: Floats
     transition: Floats
     duration: Floats
     emission: Floats
-    size_biased: Floats
+    length_biased: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Tables, and the parameters of those duration rows that follow a law.
+    """Tables, and the parameters of the duration rows of parametric families.
 
-    ``theta`` has a row for each state, zero where its law has fewer than two parameters or none.
+    ``theta`` has one row per state, zero where its family has fewer than two parameters or none.
     """
 
     params: Params
     theta: Floats
-    laws: tuple[str, ...]
+    families: tuple[str, ...]
 
 
-def on_laws(params: Params, laws: tuple[str, ...]) -> Model:
-    """The model with each duration row replaced by the nearest one that follows its law.
+def on_families(params: Params, families: tuple[str, ...]) -> Model:
+    """The model with each duration row replaced by the nearest member of its family.
 
     Examples
     --------
     >>> p = Params([1], [[1]], [[0.5, 0.2, 0.3]], [[1]])
-    >>> on_laws(p, ("geometric",)).params.duration.round(3)
+    >>> on_families(p, ("geometric",)).params.duration.round(3)
     array([[0.438, 0.323, 0.238]])
     """
     theta = np.zeros((params.n_states, 2))
     duration = params.duration.copy()
-    for x, name in enumerate(laws):
+    for x, name in enumerate(families):
         if name != "free":
-            best = LAWS[name].best(duration[x], 0.0, duration[x] > 0.0)
-            duration[x] = LAWS[name].row(best, duration[x] > 0.0)
+            best = FAMILIES[name].best(duration[x], 0.0, duration[x] > 0.0)
+            duration[x] = FAMILIES[name].row(best, duration[x] > 0.0)
             theta[x, : len(best)] = best
-    if all(name == "free" for name in laws):
-        return Model(params, theta, laws)
-    return Model(Params(params.start, params.transition, duration, params.emission), theta, laws)
+    if all(name == "free" for name in families):
+        return Model(params, theta, families)
+    fitted = Params(params.start, params.transition, duration, params.emission)
+    return Model(fitted, theta, families)
 
 
 def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censored: bool) -> Weights:
     """The weights that expected counts under a model stand for."""
     params = model.params
-    free = np.array([[name == "free"] for name in model.laws])
+    free = np.array([[name == "free"] for name in model.families])
     if left_censored:
-        first, size_biased = _whole_stays(counts.initial, params.duration), counts.start
+        first, length_biased = _full_stays(counts.initial, params.duration), counts.start
     else:
-        first, size_biased = counts.initial, np.zeros(params.n_states)
+        first, length_biased = counts.initial, np.zeros(params.n_states)
     return Weights(
         start=counts.start + pseudocount * (params.start > 0.0),
         transition=counts.transition + pseudocount * (params.transition > 0.0),
         duration=counts.duration + first + pseudocount * (free & (params.duration > 0.0)),
         emission=counts.emission + pseudocount * (params.emission > 0.0),
-        size_biased=size_biased,
+        length_biased=length_biased,
     )
 
 
@@ -95,31 +96,31 @@ def maximise(weights: Weights, model: Model) -> Model:
     """The model at which the weights have their maximum; rows without weight stay as they are."""
     before = model.params
     theta, duration = model.theta.copy(), before.duration.copy()
-    for x, name in enumerate(model.laws):
-        w, size = weights.duration[x], float(weights.size_biased[x])
+    for x, name in enumerate(model.families):
+        w, biased = weights.duration[x], float(weights.length_biased[x])
         if w.sum() <= NO_COUNTS:
             continue
         if name == "free":
-            duration[x] = fit_free(w, size)
+            duration[x] = fit_free(w, biased)
         else:
-            law, allowed = LAWS[name], before.duration[x] > 0.0
-            k = len(law.box(before.max_duration))
-            theta[x, :k] = law.best(w, size, allowed, near=theta[x, :k])
-            duration[x] = law.row(theta[x, :k], allowed)
+            family, allowed = FAMILIES[name], before.duration[x] > 0.0
+            k = len(family.box(before.max_duration))
+            theta[x, :k] = family.best(w, biased, allowed, near=theta[x, :k])
+            duration[x] = family.row(theta[x, :k], allowed)
     params = Params(
         start=_normalised(weights.start[None], before.start[None])[0],
         transition=_normalised(weights.transition, before.transition),
         duration=duration,
         emission=_normalised(weights.emission, before.emission),
     )
-    return Model(params, theta, model.laws)
+    return Model(params, theta, model.families)
 
 
 def m_step(
     counts: ExpectedCounts,
     params: Params,
     pseudocount: float = 0.0,
-    laws: Sequence[str] | None = None,
+    families: Sequence[str] | None = None,
     left_censored: bool = False,
 ) -> Params:
     """The model that maximises the expected log-likelihood that the counts stand for.
@@ -132,10 +133,10 @@ def m_step(
         The model before; what is zero there stays zero, and rows that met no data stay as they are.
     pseudocount : float
         Added to every entry that is not zero in ``params``.
-    laws : sequence of str, optional
-        The duration law of each state; free tables if not given.
+    families : sequence of str, optional
+        The duration family of each state; free tables if not given.
     left_censored : bool
-        Whether ``counts.initial`` holds stays met at a random step.
+        Whether ``counts.initial`` holds length-biased stays.
 
     Examples
     --------
@@ -147,7 +148,8 @@ def m_step(
     array([[0.  , 1.  ],
            [0.75, 0.25]])
     """
-    model = on_laws(params, ("free",) * params.n_states if laws is None else tuple(laws))
+    names = ("free",) * params.n_states if families is None else tuple(families)
+    model = on_families(params, names)
     return maximise(weigh(counts, model, pseudocount, left_censored), model).params
 
 
@@ -156,24 +158,24 @@ def log_prior(model: Model, pseudocount: float) -> float:
     if pseudocount == 0.0:
         return 0.0
     params = model.params
-    free = np.array([name == "free" for name in model.laws])
+    free = np.array([name == "free" for name in model.families])
     tables = (params.start, params.transition, params.duration[free], params.emission)
     return pseudocount * float(sum(np.log(table[table > 0.0]).sum() for table in tables))
 
 
-def initial_law(params: Params) -> Floats:
-    """p(first state, steps left) where the first stay is met at a random one of its steps.
+def initial_distribution(params: Params) -> Floats:
+    """p(first state, steps left) where a sequence begins at a random step of its first stay.
 
     Examples
     --------
-    >>> initial_law(Params([1], [[1]], [[0.5, 0.0, 0.5]], [[1]]))
+    >>> initial_distribution(Params([1], [[1]], [[0.5, 0.0, 0.5]], [[1]]))
     array([[0.5 , 0.25, 0.25]])
     """
     return params.start[:, None] * residual(params.duration)
 
 
-def _whole_stays(initial: Floats, duration: Floats) -> Floats:
-    """Expected whole durations of stays of which r steps were left: p(d | r) = p(d) / P(D >= r)."""
+def _full_stays(initial: Floats, duration: Floats) -> Floats:
+    """Expected full durations of stays of which r steps were left: p(d | r) = p(d) / P(D >= r)."""
     survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
     share = np.divide(initial, survivor, out=np.zeros_like(initial), where=survivor > 0.0)
     return duration * np.cumsum(share, axis=1)

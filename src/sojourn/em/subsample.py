@@ -7,12 +7,13 @@ so that every partition can tell by itself which of its pieces may be in a sampl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
-from sojourn.scale.passes import Parts
+from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.spectral.holdout import NO_LIMIT, mix
 
 SMALLEST = 1 << 14
@@ -38,13 +39,15 @@ def sample_sizes(n_total: int, smallest: int) -> list[int]:
     return sizes
 
 
-def draw_samples(parts: Parts, sizes: list[int], piece: int, salt: int) -> list[Sequences]:
+def draw_samples(
+    data: Sequences | Partitions, sizes: list[int], piece: int, salt: int
+) -> list[Sequences]:
     """Samples of these sizes, each with all that is in the smaller ones.
 
     Parameters
     ----------
-    parts : Parts
-        Of known sizes.
+    data : Sequences or Partitions
+        Partitions of known sizes.
     sizes : list of int
         Numbers of symbols, growing.
     piece : int
@@ -55,15 +58,15 @@ def draw_samples(parts: Parts, sizes: list[int], piece: int, salt: int) -> list[
     Examples
     --------
     >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
-    >>> [s.n_total for s in draw_samples(Parts.of(seqs), [100, 400], 20, 0)]
+    >>> [s.n_total for s in draw_samples(seqs, [100, 400], 20, 0)]
     [100, 400]
     """
     if not sizes:
         return []
-    share = min(1.0, MARGIN * sizes[-1] / parts.n_total)
-    drawn = parts.reduced(Draw(piece, salt, min(int(share * 2**64), NO_LIMIT)), _both)
-    if sum(map(_n_total, drawn)) < sizes[-1]:
-        drawn = parts.reduced(Draw(piece, salt, NO_LIMIT), _both)
+    share = min(1.0, MARGIN * sizes[-1] / data.n_total)
+    drawn = _drawn(data, Draw(piece, salt, min(int(share * 2**64), NO_LIMIT)))
+    if sum(part.n_total for part, _ in drawn) < sizes[-1]:
+        drawn = _drawn(data, Draw(piece, salt, NO_LIMIT))
     pieces = Sequences.concatenate([part for part, _ in drawn])
     order = np.argsort(np.concatenate([keys for _, keys in drawn]), kind="stable")
     ends = np.cumsum(pieces.lengths[order])
@@ -76,20 +79,34 @@ Drawn = list[tuple[Sequences, NDArray[np.uint64]]]
 
 
 @dataclass(frozen=True)
-class Draw:
-    """The pieces of a partition whose keys are below a limit."""
+class Draw(Pass[Drawn]):
+    """The pass that draws the pieces whose keys are below a limit."""
+
+    ordered: ClassVar[bool] = True
 
     piece: int
     salt: int
     limit: int
 
-    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> Drawn:
-        """The pieces and their keys."""
+    def empty(self) -> Drawn:
+        """No pieces."""
+        return []
+
+    def add(self, total: Drawn, sequences: Sequences, partition: Partition) -> Drawn:
+        """With the pieces of one more partition, and their keys."""
+        return total + self.drawn(sequences, partition.begin)
+
+    def drawn(self, sequences: Sequences, begin: int) -> Drawn:
+        """The pieces of sequences with `begin` symbols before them."""
         pieces = cut(sequences, self.piece)
         starts = (pieces.offsets[:-1] + begin).astype(np.uint64)
         keys = mix(mix(starts + np.uint64(1)) ^ np.uint64(self.salt))
         chosen = np.flatnonzero(keys < np.uint64(self.limit))
         return [(pieces[chosen], keys[chosen])] if chosen.size else []
+
+
+def _drawn(data: Sequences | Partitions, draw: Draw) -> Drawn:
+    return draw.drawn(data, 0) if isinstance(data, Sequences) else data.run(draw)
 
 
 def cut(sequences: Sequences, piece: int) -> Sequences:
@@ -104,20 +121,21 @@ def cut(sequences: Sequences, piece: int) -> Sequences:
     return Sequences(sequences.codes, offsets, sequences.vocabulary, np.arange(len(owner)))
 
 
-def gathered(parts: Parts) -> Sequences:
+def gathered(data: Sequences | Partitions) -> Sequences:
     """All sequences, in memory."""
-    if parts.in_memory is not None:
-        return parts.in_memory
-    return Sequences.concatenate(parts.each(_itself))
+    if isinstance(data, Sequences):
+        return data
+    parts = data.run(_Gather())
+    return Sequences.concatenate(parts)
 
 
-def _itself(sequences: Sequences, begin: int, n_jobs: int | None) -> Sequences:
-    return sequences
+class _Gather(Pass[list[Sequences]]):
+    ordered: ClassVar[bool] = True
 
+    def empty(self) -> list[Sequences]:
+        return []
 
-def _both(a: Drawn, b: Drawn) -> Drawn:
-    return a + b
-
-
-def _n_total(drawn: tuple[Sequences, NDArray[np.uint64]]) -> int:
-    return drawn[0].n_total
+    def add(
+        self, total: list[Sequences], sequences: Sequences, partition: Partition
+    ) -> list[Sequences]:
+        return [*total, sequences]

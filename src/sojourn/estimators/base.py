@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from sojourn.data.sequences import Sequences, as_sequences
 from sojourn.errors import SojournError
 from sojourn.io.sources import Scan
-from sojourn.scale.passes import Parts
+from sojourn.scale.passes import Partition, Partitions, Pass, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sojourn.estimators.scan_scores import Scores
     from sojourn.estimators.stream import OnlineScorer
+
+Floats = NDArray[np.float64]
+Scorer = Callable[..., Floats]  # scorer(sequences, n_jobs=...): the log-probability of each
 
 
 class SequenceModel(BaseEstimator, ABC):
@@ -35,9 +37,7 @@ class SequenceModel(BaseEstimator, ABC):
         """Whether the model has states, with paths, stays and transitions; see `StateModel`."""
         return False
 
-    def score_samples(
-        self, X: Any, *, lengths: Any = None, client: Any = None
-    ) -> NDArray[np.float64]:
+    def score_samples(self, X: Any, *, lengths: Any = None, client: Any = None) -> Floats:
         """Log-probability of each sequence, in nats; -inf where the model cannot produce it.
 
         Parameters
@@ -52,18 +52,22 @@ class SequenceModel(BaseEstimator, ABC):
         array (n,)
         """
         if isinstance(X, Scan):
-            return self._scan_scores(X, lengths, client).log_prob
-        if client is not None:
-            raise SojournError("client= is for a scan of files, which the workers can read")
-        sequences = self._encode(X, lengths)
-        return self._scorer()(sequences, self.n_jobs)
+            log_prob = score_scan(self, X, client, lengths=lengths).log_prob
+        else:
+            sequences = self._encode(X, lengths, client)
+            log_prob = self._scorer()(sequences, n_jobs=self.n_jobs)
+        self._check_scores(log_prob)
+        return log_prob
 
     @abstractmethod
-    def _scorer(self) -> Callable[[Sequences, int | None], NDArray[np.float64]]:
-        """A small function of sequences and a number of threads that scores them."""
+    def _scorer(self) -> Scorer:
+        """A small function that scores sequences, without what scoring does not need."""
+
+    def _check_scores(self, log_prob: Floats) -> None:
+        """Warn of scores that need an explanation."""
 
     def score(self, X: Any, y: Any = None, *, lengths: Any = None, client: Any = None) -> float:
-        """Log-likelihood a symbol over all of `X`, in nats: ``exp(-score)`` is the perplexity.
+        """Log-likelihood per symbol over all of `X`, in nats: ``exp(-score)`` is the perplexity.
 
         Parameters
         ----------
@@ -73,19 +77,19 @@ class SequenceModel(BaseEstimator, ABC):
             As in `score_samples`.
         """
         if isinstance(X, Scan):
-            return self._scan_scores(X, lengths, client).per_symbol
-        sequences = self._encode(X, lengths)
-        return float(self.score_samples(sequences).sum()) / max(n_observed(sequences), 1)
+            return score_scan(self, X, client, lengths=lengths).per_symbol
+        sequences = self._encode(X, lengths, client)
+        return float(self.score_samples(sequences).sum()) / max(int(sequences.n_observed.sum()), 1)
 
     def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:
-        """Write the fitted model to a file, whole or not at all; `sojourn.load` reads it.
+        """Write the fitted model to a file, completely or not at all; `sojourn.load` reads it.
 
         Parameters
         ----------
         path : str or path
             By custom it ends in ``.sojourn``.
         moments : bool
-            Whether a `SpectralHSMM` keeps its moments, without which `partial_fit` cannot go on.
+            Whether a `SpectralHSMM` keeps its moments, without which `partial_fit` cannot continue.
         """
         from sojourn.persist.saving import save
 
@@ -97,30 +101,24 @@ class SequenceModel(BaseEstimator, ABC):
 
         return online(self)
 
-    def _encode(self, X: Any, lengths: Any) -> Sequences:
+    def _encode(self, X: Any, lengths: Any, client: Any = None) -> Sequences:
+        """Sequences in memory in the symbols of training."""
         check_is_fitted(self)
         if isinstance(X, Scan):
             raise SojournError(
                 "X is a scan, and what this gives of each sequence is not put together for all of "
                 "them; take one partition at a time: [model.surprise(part) for part in X]"
             )
+        _no_client(client)
         return as_sequences(X, lengths, self.vocabulary_, self.unknown)
 
-    def _scan_scores(self, scan: Scan, lengths: Any, client: Any) -> Scores:
-        from sojourn.estimators.scan_scores import score_scan
-
-        check_is_fitted(self)
-        if lengths is not None:
-            raise SojournError("a scan knows its lengths; leave lengths= out")
-        return score_scan(self, scan, client)
-
-    def _parts(self, X: Any, lengths: Any, client: Any) -> Parts:
-        """Data to fit, in partitions: those of a scan, or all of it as one."""
+    def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
+        """Sequences in memory, or the partitions of a scan."""
         if isinstance(X, Scan):
-            if lengths is not None:
-                raise SojournError("a scan knows its lengths; leave lengths= out")
-            return Parts.of(X, self.n_jobs, client)
-        return Parts.of(as_sequences(X, lengths), self.n_jobs, client)
+            _no_lengths(lengths)
+            return Partitions.of(X, self.n_jobs, client)
+        _no_client(client)
+        return as_sequences(X, lengths)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,6 +128,68 @@ class SequenceModel(BaseEstimator, ABC):
         return tags
 
 
-def n_observed(sequences: Sequences) -> int:
-    """Number of symbols that are not missing."""
-    return int((sequences.codes >= 0).sum())
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The score of each sequence of a scan, in its order.
+
+    Parameters
+    ----------
+    ids : array (n,)
+    lengths, observed : int64 arrays (n,)
+        Number of symbols, and of those that are not missing.
+    log_prob : array (n,)
+        In nats.
+    """
+
+    ids: NDArray[Any]
+    lengths: NDArray[np.int64]
+    observed: NDArray[np.int64]
+    log_prob: Floats
+
+    @property
+    def per_symbol(self) -> float:
+        """Log-likelihood per symbol over all sequences."""
+        return float(self.log_prob.sum()) / max(int(self.observed.sum()), 1)
+
+
+def score_scan(
+    model: SequenceModel,
+    scan: Scan,
+    client: Any = None,
+    watch: Watch | None = None,
+    lengths: Any = None,
+) -> Scores:
+    """Scores of all sequences of a scan, read partition by partition, by threads or a cluster."""
+    check_is_fitted(model)
+    _no_lengths(lengths)
+    own = replace(scan, given=model.vocabulary_, unknown=model.unknown)
+    partitions = replace(Partitions.of(own, model.n_jobs, client), watch=watch)
+    found = partitions.run(_Scoring(model._scorer()))
+    fields = ("ids", "lengths", "observed", "log_prob")
+    return Scores(*(np.concatenate([getattr(s, name) for s in found]) for name in fields))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scoring(Pass[list[Scores]]):
+    """The pass that scores each partition."""
+
+    ordered: ClassVar[bool] = True
+
+    scorer: Scorer
+
+    def empty(self) -> list[Scores]:
+        return []
+
+    def add(self, total: list[Scores], sequences: Sequences, partition: Partition) -> list[Scores]:
+        scores = (sequences.n_observed, self.scorer(sequences, n_jobs=1))
+        return [*total, Scores(sequences.ids, sequences.lengths, *scores)]
+
+
+def _no_client(client: Any) -> None:
+    if client is not None:
+        raise SojournError("client= is for a scan of files, which the workers can read")
+
+
+def _no_lengths(lengths: Any) -> None:
+    if lengths is not None:
+        raise SojournError("a scan knows its lengths; leave lengths= out")

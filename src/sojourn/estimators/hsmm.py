@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -11,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.em.checkpoint import Checkpoint
 from sojourn.em.labels import clip_stays, labelled_start, read_labels
 from sojourn.em.start import fit_params
 from sojourn.errors import SojournError
-from sojourn.estimators.progress import Progress
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
-from sojourn.exact.params import Params
-from sojourn.io.sources import Scan
-from sojourn.scale.passes import Parts
+from sojourn.exact.params import Params, allows_self_transitions
+from sojourn.scale.passes import Partitions
 
 Floats = NDArray[np.float64]
 
@@ -154,59 +153,29 @@ class HSMM(StateModel):
             Whether to go on from the checkpoint, if there is one of the same data and arguments;
             the result is that of a fit that was not stopped.
         """
-        if isinstance(X, Scan):
-            return self._fit_parts(self._parts(X, lengths, client), y, checkpoint, resume)
-        if client is not None:
-            raise SojournError("client= is for a scan of files, which the workers can read")
-        sequences = as_sequences(X, lengths)
+        data = self._training_data(X, lengths, client)
         check_choice("unknown", self.unknown, ("error", "missing"))
-        n_x, n_d = self._sizes(sequences)
-        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
-        labels = None if y is None else read_labels(y, sequences, lengths, n_x)
-        if labels is not None and not loops:
-            sequences, labels = clip_stays(sequences, labels, n_d, self.clip)
-        init = self._check_init(n_x, n_d, sequences.n_symbols)
-        if labels is not None and not isinstance(init, Params):
-            init = labelled_start(sequences, labels, n_x, n_d, loops)
-        parts = Parts.of(sequences, self.n_jobs)
-        return self._climb(parts, (n_x, n_d), loops, init, labels, checkpoint, resume)
-
-    def _fit_parts(self, parts: Parts, y: Any, checkpoint: Any, resume: bool) -> Self:
-        if y is not None:
+        if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
-        if "auto" in (self.n_states, self.max_duration):
-            raise SojournError(
-                "a scan is fitted at a size that is given; choose n_states and max_duration on a "
-                "part of it: sojourn.select(next(iter(scan)))"
-            )
-        check_choice("unknown", self.unknown, ("error", "missing"))
-        n_x, n_d = (
-            positive_int("n_states", self.n_states),
-            positive_int("max_duration", self.max_duration),
-        )
-        loops = n_x == 1 or n_d == 1 if self.self_transitions is None else self.self_transitions
-        init = self._check_init(n_x, n_d, parts.n_symbols)
-        return self._climb(parts, (n_x, n_d), loops, init, None, checkpoint, resume)
-
-    def _climb(
-        self,
-        parts: Parts,
-        size: tuple[int, int],
-        loops: bool,
-        init: str | Params,
-        labels: NDArray[np.int32] | None,
-        checkpoint: Any,
-        resume: bool,
-    ) -> Self:
-        keep = None if checkpoint is None else self._checkpoint(checkpoint, parts, size)
-        if resume and keep is None:
-            raise SojournError("resume=True needs checkpoint=, the file to go on from")
-        show = Progress(self.verbose, positive_int("max_iter", self.max_iter), parts.n_total)
+        n_x, n_d = self._sizes(data)
+        loops = allows_self_transitions(n_x, n_d, self.self_transitions)
+        init, labels = self._check_init(n_x, n_d, data.n_symbols), None
+        if isinstance(data, Sequences) and y is not None:
+            labels = read_labels(y, data, lengths, n_x)
+            if labels is not None and not loops:
+                data, labels = clip_stays(data, labels, n_d, self.clip)
+            if labels is not None and not isinstance(init, Params):
+                init = labelled_start(data, labels, n_x, n_d, loops)
+        if resume and checkpoint is None:
+            raise SojournError("resume=True needs checkpoint=, the file to continue from")
+        keep = None if checkpoint is None else self._checkpoint(checkpoint, data, (n_x, n_d))
+        show = Progress(self.verbose, positive_int("max_iter", self.max_iter), data)
         with show:
             result = fit_params(
-                parts.in_memory or replace(parts, watch=show.watch),
-                *size,
-                parts.n_symbols,
+                replace(data, watch=show.watch) if isinstance(data, Partitions) else data,
+                n_x,
+                n_d,
+                data.n_symbols,
                 init=init,
                 rng=0 if self.random_state is None else self.random_state,
                 max_iter=self.max_iter,
@@ -227,26 +196,33 @@ class HSMM(StateModel):
         self.params_, self.initial_ = params, initial
         self.history_, self.n_passes_ = result.history, result.n_passes
         self.converged_ = result.converged
-        self.vocabulary_, self.n_symbols_ = parts.vocabulary, parts.n_symbols
+        self.vocabulary_, self.n_symbols_ = data.vocabulary, data.n_symbols
         return self
 
-    def _checkpoint(self, path: Any, parts: Parts, size: tuple[int, int]) -> Checkpoint:
-        """The file of this fit, with what another must share to go on from it."""
+    def _checkpoint(
+        self, path: Any, data: Sequences | Partitions, size: tuple[int, int]
+    ) -> Checkpoint:
+        """The file of this fit, with what another must share to continue from it."""
         own = self.get_params(deep=False)
         free = ("n_states", "max_duration", "max_iter", "verbose", "n_jobs", "unknown")
         facts = {name: value for name, value in own.items() if name not in free}
-        data = {"n_partitions": len(parts.parts), "vocabulary": parts.vocabulary}
-        if parts.in_memory is not None:
-            data["n_total"] = parts.n_total
-        facts.update(data, n_states=size[0], max_duration=size[1])
+        facts |= {"n_states": size[0], "max_duration": size[1], "vocabulary": data.vocabulary}
+        if isinstance(data, Partitions):
+            facts["n_partitions"] = len(data.items)
+        else:
+            facts["n_total"] = data.n_total
         return Checkpoint(os.fspath(path), facts)
 
-    def _sizes(self, sequences: Sequences) -> tuple[int, int]:
-        if "auto" in (self.n_states, self.max_duration):
-            return choose_sizes(self, sequences)
-        return positive_int("n_states", self.n_states), positive_int(
-            "max_duration", self.max_duration
-        )
+    def _sizes(self, data: Sequences | Partitions) -> tuple[int, int]:
+        if "auto" not in (self.n_states, self.max_duration):
+            n_x = positive_int("n_states", self.n_states)
+            return n_x, positive_int("max_duration", self.max_duration)
+        if isinstance(data, Partitions):
+            raise SojournError(
+                "a scan is fitted at a size that is given; choose n_states and max_duration on a "
+                "part of it: sojourn.select(next(iter(scan)))"
+            )
+        return choose_sizes(self, data)
 
     def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
         if not isinstance(self.init, Params):
@@ -267,3 +243,37 @@ def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | N
     order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
     tables = (params.start, params.transition[:, order], params.duration, params.emission)
     return Params(*(t[order] for t in tables)), None if initial is None else initial[order]
+
+
+class Progress:
+    """A line on the standard error stream: passes of EM, what they reached, partitions done."""
+
+    def __init__(self, verbose: bool | None, max_iter: int, data: Sequences | Partitions) -> None:
+        self.shown = sys.stderr.isatty() if verbose is None else verbose
+        self.max_iter, self.data = max_iter, data
+        self.line = "EM begins"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, iteration: int, objective: float, _: Params) -> None:
+        """Show the pass and what it reached."""
+        done = min(1.0, iteration / self.max_iter)
+        bar = ("━" * round(20 * done)).ljust(20, "╌")
+        n = self.data.n_total  # 0 before the first pass over a scan
+        value = f"{objective / n:.6f} nats per symbol" if n else f"{objective:.2f} nats"
+        self.line = f"{bar} EM pass {iteration}: {value}"
+        self._show("")
+
+    def watch(self, done: int, n: int) -> None:
+        """Show how many partitions of the pass under way are done, where there are several."""
+        if n > 1:
+            self._show(f", partition {done} of {n} ".ljust(30))
+
+    def _show(self, more: str) -> None:
+        if self.shown:
+            print(f"\r{self.line}{more}", end="", file=sys.stderr)
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print(file=sys.stderr)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences, as_sequences
-from sojourn.em.durations import LAWS, laws_of
+from sojourn.em.durations import FAMILIES, families_of
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 
@@ -156,7 +156,7 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
 
 
 def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int:
-    """Number of free parameters: entries that are not zero, less one a row; of a law, its own.
+    """Number of free parameters: entries that are not zero, less one per row; of a family, its own.
 
     Examples
     --------
@@ -165,9 +165,9 @@ def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int
     """
     rows = (params.start[None], params.transition, params.emission)
     free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
-    for law, row in zip(laws_of(durations, params.n_states), params.duration, strict=True):
-        known = len(LAWS[law].box(params.max_duration)) if law != "free" else 0
-        free += known if law != "free" else int((row > 0).sum()) - 1
+    for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):
+        parametric = None if name == "free" else FAMILIES[name].box(params.max_duration)
+        free += int((row > 0).sum()) - 1 if parametric is None else len(parametric)
     return free
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.base import Floats, Scorer, SequenceModel
 from sojourn.io.sources import Scan
-from sojourn.scale.passes import Loaded, Parts
+from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.spectral.filter import Filter, make_filter, next_symbol, raw_log_prob, run_filter
 from sojourn.spectral.lowrank_filter import SharedFilter
-from sojourn.spectral.moments import Tally
+from sojourn.spectral.moments import Moments, Tally
 from sojourn.spectral.select_rank import learn
 from sojourn.spectral.windows import candidate_offsets, choose_offsets
 
@@ -135,7 +134,7 @@ class SpectralHSMM(SequenceModel):
         -------
         SpectralHSMM
         """
-        return self._learn(self._parts(X, lengths, client), None)
+        return self._learn(self._training_data(X, lengths, client), None)
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: the moments add up, as if all had been given at once.
@@ -171,38 +170,21 @@ class SpectralHSMM(SequenceModel):
             )
         if isinstance(X, Scan):
             X = replace(X, given=self.vocabulary_, unknown=self.unknown)
-            return self._learn(self._parts(X, lengths, None), self.moments_)
-        return self._learn(Parts.of(self._encode(X, lengths), self.n_jobs), self.moments_)
+            return self._learn(self._training_data(X, lengths, None), self.moments_)
+        return self._learn(self._encode(X, lengths), self.moments_)
 
-    def score_samples(
-        self, X: Any, *, lengths: Any = None, client: Any = None
-    ) -> NDArray[np.float64]:
-        """Log-probability of each sequence, in nats.
+    def _scorer(self) -> Scorer:
+        return partial(_log_prob, self._filter, raw=self.filter == "raw")
 
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`; symbols are those of training.
-        client : distributed.Client, optional
-            A cluster whose workers read and score the partitions of a scan.
-
-        Returns
-        -------
-        array (n,)
-        """
-        log_p = super().score_samples(X, lengths=lengths, client=client)
-        if self.filter == "raw" and (n_bad := int(np.isinf(log_p).sum())):
+    def _check_scores(self, log_prob: Floats) -> None:
+        if self.filter == "raw" and (n_bad := int(np.isinf(log_prob).sum())):
             warnings.warn(
-                f"the signed product is not positive for {n_bad} of {len(log_p)} sequences, "
+                f"the signed product is not positive for {n_bad} of {len(log_prob)} sequences, "
                 f"which score -inf; filter='normalised' gives every sequence a probability",
-                stacklevel=2,
+                stacklevel=3,
             )
-        return log_p
 
-    def _scorer(self) -> _Scorer:
-        return _Scorer(self._filter(), self.filter == "raw")
-
-    def surprise(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.float64]]:
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
 
         It is the normalised filter's, whatever `filter` is; the raw product has no conditional
@@ -216,7 +198,7 @@ class SpectralHSMM(SequenceModel):
         sequences = self._encode(X, lengths)
         return np.split(self._run(sequences)[0], sequences.offsets[1:-1])
 
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> NDArray[np.float64]:
+    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
         """Distribution of the symbol that comes `horizon` steps after each sequence.
 
         Parameters
@@ -233,14 +215,12 @@ class SpectralHSMM(SequenceModel):
         """
         steps = positive_int("horizon", horizon)
         sequences = self._encode(X, lengths)
-        return next_symbol(self._filter(), self._run(sequences)[1], sequences.lengths, steps)
+        return next_symbol(self._filter, self._run(sequences)[1], sequences.lengths, steps)
 
-    def _learn(self, parts: Parts, before: Any) -> Self:
-        n_x, n_d = (
-            positive_int("n_states", self.n_states),
-            positive_int("max_duration", self.max_duration),
-        )
-        n_o = parts.n_symbols
+    def _learn(self, data: Sequences | Partitions, before: Moments | None) -> Self:
+        n_x = positive_int("n_states", self.n_states)
+        n_d = positive_int("max_duration", self.max_duration)
+        n_o = data.n_symbols
         check_choice("algorithm", self.algorithm, ALGORITHMS)
         check_choice("filter", self.filter, FILTERS)
         check_choice("unknown", self.unknown, ("error", "missing"))
@@ -249,19 +229,18 @@ class SpectralHSMM(SequenceModel):
             warnings.warn(
                 f"n_states is {n_x} but there are {n_o} symbols: assumption A3 of the paper (the "
                 f"emissions of the states are linearly independent) cannot hold, and states that "
-                f"emit alike are told apart by their order alone; use n_states <= {n_o}, or HSMM",
+                f"emit alike differ by their order alone; use n_states <= {n_o}, or HSMM",
                 stacklevel=3,
             )
-        counting = _Counting(
-            self._windows(n_x, n_d, n_o),
-            n_o,
-            gapped=self.algorithm == "pooled",
-            per_step=self.algorithm == "per_step",
-            shift=before.n_sequences if before and parts.in_memory is not None else 0,
-        )
-        tally: Tally = parts.tallied(counting, operator.add)
+        gapped, per_step = self.algorithm == "pooled", self.algorithm == "per_step"
+        counting = _Counting(self._windows(n_x, n_d, n_o), n_o, gapped, per_step)
+        if isinstance(data, Partitions):
+            tally = data.run(counting)
+        else:
+            tally = counting.empty()
+            tally.add(data, self.n_jobs, shift=before.n_sequences if before is not None else 0)
         moments = tally.moments(self.n_jobs)
-        if before:
+        if before is not None:
             moments = before + moments
         seed = 0 if self.random_state is None else self.random_state
         operators, choice = learn(moments, rank, n_x * n_d, n_x, self.n_jobs, seed)
@@ -269,7 +248,7 @@ class SpectralHSMM(SequenceModel):
         self.rank_, self.singular_values_ = operators.rank, operators.singular_values
         self.window_ = moments.tables[choice.table].offsets
         self.epsilon_ = choice.epsilon
-        self.vocabulary_, self.n_symbols_ = parts.vocabulary, n_o
+        self.vocabulary_, self.n_symbols_ = data.vocabulary, n_o
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
@@ -281,43 +260,43 @@ class SpectralHSMM(SequenceModel):
             windows = "theorem" if windows == "auto" else windows
         return (choose_offsets(windows, n_x, n_d, n_o),)
 
+    @property
     def _filter(self) -> Filter | SharedFilter:
-        return make_filter(self.operators_, self.epsilon_)
+        """The operators laid out for scoring, once for each fit."""
+        made: tuple[Any, float, Filter | SharedFilter] | None = vars(self).get("_made")
+        if made is None or made[0] is not self.operators_ or made[1] != self.epsilon_:
+            made = (self.operators_, self.epsilon_, make_filter(self.operators_, self.epsilon_))
+            self._made = made
+        return made[2]
 
-    def _run(self, sequences: Sequences) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _run(self, sequences: Sequences) -> tuple[Floats, Floats]:
         begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
-        return run_filter(self._filter(), sequences.codes, begins, ends, None, self.n_jobs)
+        return run_filter(self._filter, sequences.codes, begins, ends, None, self.n_jobs)
 
 
 @dataclass(frozen=True)
-class _Counting:
-    """The run that counts."""
+class _Counting(Pass[Tally]):
+    """The pass that counts windows; their sums are of integers, so that no order matters."""
 
     windows: tuple[tuple[int, ...], ...]
     n_symbols: int
-    gapped: bool
-    per_step: bool
-    shift: int
+    gapped: bool = False
+    per_step: bool = False
 
-    def __call__(self, partitions: Iterator[Loaded]) -> Tally:
-        kind = {"gapped": self.gapped, "per_step": self.per_step}
-        tally = Tally(self.windows, self.n_symbols, **kind)
-        for part in partitions:
-            tally.add(part.sequences, part.n_jobs, self.shift)
-            del part  # before the next is read
-        return tally
+    def empty(self) -> Tally:
+        return Tally(self.windows, self.n_symbols, gapped=self.gapped, per_step=self.per_step)
+
+    def add(self, total: Tally, sequences: Sequences, partition: Partition) -> Tally:
+        total.add(sequences, n_jobs=1)
+        return total
 
 
-@dataclass(frozen=True, eq=False)
-class _Scorer:
-    """What scores sequences, without the moments."""
-
-    filter: Filter | SharedFilter
-    raw: bool
-
-    def __call__(self, sequences: Sequences, n_jobs: int | None) -> NDArray[np.float64]:
-        offsets = sequences.offsets
-        if self.raw:
-            return raw_log_prob(self.filter, sequences.codes, offsets, n_jobs)
-        where = (sequences.codes, offsets[:-1], offsets[1:])
-        return -np.add.reduceat(run_filter(self.filter, *where, None, n_jobs)[0], offsets[:-1])
+def _log_prob(
+    model: Filter | SharedFilter, sequences: Sequences, raw: bool, n_jobs: int | None
+) -> Floats:
+    """Log-probability of each sequence by the normalised filter, or by the raw product."""
+    codes, offsets = sequences.codes, sequences.offsets
+    if raw:
+        return raw_log_prob(model, codes, offsets, n_jobs)
+    surprise, _ = run_filter(model, codes, offsets[:-1], offsets[1:], None, n_jobs)
+    return -np.add.reduceat(surprise, offsets[:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sojourn.checks import positive_int
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.estimators.base import SequenceModel, n_observed
+from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
 from sojourn.estimators.select import n_parameters
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
@@ -21,8 +21,6 @@ from sojourn.exact.forward import filtered, log_prob, next_symbol, surprise
 from sojourn.exact.params import Params
 from sojourn.exact.viterbi import Decoded, Segment, decode, stays
 from sojourn.io.sources import Scan
-
-Floats = NDArray[np.float64]
 
 
 class StateModel(SequenceModel):
@@ -63,8 +61,8 @@ class StateModel(SequenceModel):
         D = self._fitted().duration
         return D @ np.arange(1, D.shape[1] + 1)
 
-    def _scorer(self) -> _Scorer:
-        return _Scorer(self._fitted(), self.initial_)
+    def _scorer(self) -> Scorer:
+        return partial(log_prob, self._fitted(), initial=self.initial_)
 
     def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
@@ -213,11 +211,12 @@ class StateModel(SequenceModel):
             As in `fit`.
         """
         if isinstance(X, Scan):
-            scores = self._scan_scores(X, lengths, None)
+            scores = score_scan(self, X, lengths=lengths)
             n, total = int(scores.observed.sum()), float(scores.log_prob.sum())
         else:
             sequences = self._encode(X, lengths)
-            n, total = n_observed(sequences), float(self.score_samples(sequences).sum())
+            n = int(sequences.n_observed.sum())
+            total = float(self.score_samples(sequences).sum())
         return float(self.n_parameters_ * np.log(n) - 2.0 * total)
 
     def _fitted(self) -> Params:
@@ -240,17 +239,6 @@ class StateModel(SequenceModel):
             i = int(lost[0])
             raise SojournError(_impossible(sequences, i, int(found.impossible_at[i])))
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Scorer:
-    """What scores sequences."""
-
-    params: Params
-    initial: Floats | None
-
-    def __call__(self, sequences: Sequences, n_jobs: int | None) -> Floats:
-        return log_prob(self.params, sequences, self.initial, n_jobs)
 
 
 def _impossible(sequences: Sequences, i: int, step: int | None = None) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sojourn.exact.backward import block_steps, expect_chunk
-from sojourn.exact.forward import LANES, Codes, Floats, Offsets, in_lanes, tables
-from sojourn.scale.threads import chunks, each
-from sojourn.scale.tree_sum import Stretch, finished, joined, stretch
+from sojourn.exact.forward import LANES, Codes, Floats, in_lanes, tables
+from sojourn.scale.passes import Partitions
+from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
+from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
 
 if TYPE_CHECKING:
     from sojourn.data.sequences import Sequences
@@ -69,17 +71,18 @@ class ExpectedCounts:
 
 def _chunk_runner(
     params: Params,
-    codes: Codes,
-    offsets: Offsets,
+    sequences: Sequences,
     initial: Floats | None,
-    labels: Codes | None,
-    log_probs: Floats,
-    gamma: Floats,
+    labels: Codes | None = None,
+    gamma: Floats | None = None,
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
-    """The function that a chunk of sequences is given to."""
+    """The function that a chunk of sequences is given to, as (first, last)."""
     model = tables(params, initial)
     AT = in_lanes(np.ascontiguousarray(params.transition.T))
+    codes, offsets = sequences.codes, sequences.offsets
     known = np.empty(0, dtype=np.int32) if labels is None else labels
+    log_probs = np.empty(len(sequences))
+    posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
     n_cells = n_x * (model.D.shape[1] + LANES)
 
@@ -92,7 +95,7 @@ def _chunk_runner(
         emission = np.zeros_like(model.B)
         expect_chunk(
             *model, AT, codes, known, offsets, first, last, block_steps(n_cells, longest),
-            log_probs, at_start, transition, duration, emission, gamma,
+            log_probs, at_start, transition, duration, emission, posterior,
         )  # fmt: skip
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
@@ -105,55 +108,9 @@ def _chunk_runner(
     return run
 
 
-@dataclass(frozen=True, eq=False)
-class Counting:
-    """A pass for the expected counts under a model, over one partition after another.
-
-    Parameters
-    ----------
-    params, initial, labels
-        As in :func:`expected_counts`; labels are for data that are one partition.
-
-    Examples
-    --------
-    >>> from sojourn import Params
-    >>> p = Params.random(2, 3, 4, rng=0)
-    >>> seqs, counting = p.sample(2000, 30, rng=1), Counting(p)
-    >>> parts = [counting.stretch(seqs[:700], 0), counting.stretch(seqs[700:], 21000)]
-    >>> counts = counting.finished(counting.joined(*parts))
-    >>> bool((counts.emission == expected_counts(p, seqs).emission).all())
-    True
-    """
-
-    params: Params
-    initial: Floats | None = None
-    labels: Codes | None = None
-
-    def __call__(self, sequences: Sequences) -> Callable[[tuple[int, int]], ExpectedCounts]:
-        """What runs over a chunk of these sequences."""
-        log_probs = np.empty(len(sequences))
-        where = (sequences.codes, sequences.offsets, self.initial)
-        # Labels lie beside the symbols of all the data; what is left of a chunk is at their end.
-        labels = None if self.labels is None else self.labels[-len(sequences.codes) :]
-        return _chunk_runner(self.params, *where, labels, log_probs, np.empty((0, 0)))
-
-    def stretch(self, sequences: Sequences, begin: int, n_jobs: int | None = None) -> Stretch:
-        """The pass over one partition, with `begin` symbols before it."""
-        return stretch(self, sequences, begin, n_jobs)
-
-    def joined(self, a: Stretch, b: Stretch) -> Stretch:
-        """The passes over two partitions, the second after the first."""
-        return joined(self, a, b)
-
-    def finished(self, whole: Stretch) -> ExpectedCounts:
-        """The counts of all the data."""
-        counts: ExpectedCounts = finished(self, whole)
-        return counts
-
-
 def expected_counts(
     params: Params,
-    sequences: Sequences,
+    data: Sequences | Partitions,
     initial: Floats | None = None,
     labels: Codes | None = None,
     n_jobs: int | None = None,
@@ -164,14 +121,15 @@ def expected_counts(
     ----------
     params : Params
         The model.
-    sequences : Sequences
-        Codes below ``params.n_symbols``, or -1 where missing.
+    data : Sequences or Partitions
+        Codes below ``params.n_symbols``, or -1 where missing; partitions of known sizes.
     initial : ndarray, shape (n_states, max_duration), optional
-        Law of the first state and the steps it has left, where stays may begin before a sequence.
+        Joint distribution of the first state and the steps it has left, where stays may begin
+        before a sequence.
     labels : ndarray of int32, shape (n_total,), optional
-        The state at every step where it is known, -1 where not.
+        The state at every step where it is known, -1 where not; for sequences in memory.
     n_jobs : int or None
-        Number of threads; the counts are the same to the bit for any of them.
+        Number of threads for sequences in memory; the counts are the same to the bit for any.
 
     Examples
     --------
@@ -182,8 +140,19 @@ def expected_counts(
     array([[0. , 1. ],
            [1.5, 0.5]])
     """
-    counting = Counting(params, initial, labels)
-    return counting.finished(counting.stretch(sequences, 0, n_jobs))
+    total: ExpectedCounts
+    if isinstance(data, Partitions):
+        summing = Summing(partial(_chunk_runner, params, initial=initial))
+        total = summing.total(data.run(summing))
+        return total
+    numbered, sums = chunk_bounds(data.offsets[:-1]), TreeSum(0)
+    run = _chunk_runner(params, data, initial, labels)
+    results = in_order(run, [bounds for _, bounds in numbered], n_jobs)
+    for (number, _), counts in zip(numbered, results, strict=True):
+        sums.push(number, counts)
+    sums.pad(data.n_total // SYMBOLS_PER_CHUNK)
+    total = sums.total()
+    return total
 
 
 def expected_counts_each(
@@ -203,11 +172,8 @@ def expected_counts_each(
     >>> [counts.transition[0].tolist() for counts in each_one]
     [[0.0, 0.0], [0.0, 1.0]]
     """
-    n = len(sequences.offsets) - 1
-    run = _chunk_runner(
-        params, sequences.codes, sequences.offsets, initial, labels, np.empty(n), np.empty((0, 0))
-    )
-    return each(run, [(i, i + 1) for i in range(n)], n_jobs)
+    run = _chunk_runner(params, sequences, initial, labels)
+    return each(run, [(i, i + 1) for i in range(len(sequences))], n_jobs)
 
 
 def state_probabilities(
@@ -235,9 +201,6 @@ def state_probabilities(
            [0., 1.]])
     """
     gamma = np.empty((len(sequences.codes), params.n_states))
-    log_probs = np.empty(len(sequences.offsets) - 1)
-    run = _chunk_runner(
-        params, sequences.codes, sequences.offsets, initial, labels, log_probs, gamma
-    )
+    run = _chunk_runner(params, sequences, initial, labels, gamma)
     each(run, chunks(sequences.offsets), n_jobs)
     return gamma

@@ -179,6 +179,10 @@ class Partition:
         As in `Sequences.from_lists`.
     text_ids : bool, optional
         Whether ids that are text stay text.
+    number : int
+        Its place among the partitions of a scan.
+    begin, size : int
+        Number of symbols before it and in it, once they are known.
 
     Examples
     --------
@@ -194,6 +198,14 @@ class Partition:
     vocabulary: Any = field(default=None, repr=False)
     unknown: str = "error"
     text_ids: bool | None = None
+    number: int = 0
+    begin: int = 0
+    size: int | None = None
+
+    def __str__(self) -> str:
+        where = f", pieces {self.pieces[0]} to {self.pieces[1] - 1}" if self.pieces else ""
+        upto = f", ids up to {self.span.upto!r}" if self.span.upto is not None else ""
+        return f"{self.path}{where}{upto}"
 
     def read(self) -> Sequences:
         """The sequences, read now."""
@@ -214,7 +226,13 @@ class Partition:
         text = self.layout.format in TEXT
         wish = Wish(text, self.vocabulary, self.unknown, self.text_ids, self.span)
         malformed = Malformed(self.path, self.layout.on_error)
-        return gather(batches, malformed, wish), malformed
+        sequences = gather(batches, malformed, wish)
+        if self.size not in (None, sequences.n_total):
+            raise SojournError(
+                f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
+                f"read; files must not change during a fit"
+            )
+        return sequences, malformed
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +278,9 @@ class Scan:
                 self.vocabulary,
                 self.unknown,
                 survey.text_ids if self.layout.format in TEXT else None,
+                number,
             )
-            for path, pieces, span, line in survey.parts
+            for number, (path, pieces, span, line) in enumerate(survey.parts)
         )
 
     @cached_property

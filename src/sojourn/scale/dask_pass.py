@@ -1,106 +1,88 @@
-"""Passes over partitions on a Dask cluster: each worker reads its own, and neighbours are joined.
+"""A pass on a Dask cluster: each worker reads its own partitions, and neighbours are joined.
 
-What all tasks share (the model of this pass, the vocabulary) is itself the result of a task, so
-that it can be made again wherever a worker was lost; so can all else. Nothing is held for the
-driver but the last result.
+What all tasks share (the pass, the vocabulary) is itself the result of a task, so that it can be
+made again wherever a worker was lost; so can all else. Nothing is held for the driver but the last
+result.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sojourn.errors import SojournError
 from sojourn.io.sources import Partition
-from sojourn.scale.passes import Join, Outcome, Part, Run, Watch, join_outcomes, run_parts
+from sojourn.scale.passes import Outcome, Pass, Watch, join_outcomes, run_group
+
+if TYPE_CHECKING:
+    from sojourn.scale.passes import Partitions
 
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 60.0
 POLL = 1.0
-# The most partitions a task, so that little is lost with a worker; and towards the end the shares
-# of a thread in what is left, so that the last tasks are small and slower workers get fewer.
+# The most partitions of a task, so that little is lost with a worker; and towards the end the
+# shares of a thread in what is left, so that the last tasks are small and slower workers get fewer.
 MOST_TOGETHER, SHARES = 8, 2
 # Results that one task joins.
 JOINED = 4
 
-Shared = tuple[Run, Join, Any]
 Key = tuple[str, int] | str
+P = TypeVar("P")
 
 
-def reduced_on(
-    client: Any,
-    run: Run,
-    parts: tuple[Part, ...],
-    join: Join,
-    vocabulary: Any,
-    watch: Watch | None = None,
-) -> Outcome:
-    """What runs over neighbouring partitions return, joined in order, on the workers of a cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    run, join, watch
-        As in :class:`sojourn.scale.passes.Parts`.
-    parts : tuple of Part
-    vocabulary : array
-        Of all partitions; sent once.
-    """
-    submit = _client(client)
+def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
+    """The total of a pass over all partitions, by the workers of a cluster."""
+    _check_client(client)
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
     # that read are many and need next to nothing, and deals them out evenly.
     name = secrets.token_hex(6)
-    share = (run, join, vocabulary)
-    shared = submit("submit", _itself, share, key=f"sojourn-shared-{name}", pure=False)
-    groups = _grouped(parts, sum(client.nthreads().values()))
-    level = submit(
-        "map",
-        _read_and_run,
-        [tuple(_bare(part) for part in group) for group in groups],
-        key=[(f"sojourn-parts-{name}", i) for i in range(len(groups))],
-        shared=shared,
-        pure=False,
-    )
+    shared = {"one": one, "vocabulary": partitions.vocabulary}
+    there = {
+        key: client.submit(_itself, value, key=f"sojourn-{key}-{name}", pure=False)
+        for key, value in shared.items()
+    }
+    # Without its vocabulary, which may be larger than all else.
+    bare = [replace(partition, vocabulary=None) for partition in partitions.items]
+    groups = _grouped(bare, sum(client.nthreads().values()))
+    keys: list[Key] = [(f"sojourn-parts-{name}", i) for i in range(len(groups))]
+    level = client.map(run_group, groups, key=keys, **there, pure=False)
     done: SimpleQueue[Any] = SimpleQueue()
-    given = {future.key: group for future, group in zip(level, groups, strict=True)}
     for future in level:
         future.add_done_callback(done.put)
     depth = 0
     while len(level) > 1:
         depth += 1
         some = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
-        keys = [(f"sojourn-join-{name}-{depth}", i) for i in range(len(some))]
-        level = submit("map", _join, some, key=keys, shared=shared, pure=False)
+        names = [(f"sojourn-join-{name}-{depth}", i) for i in range(len(some))]
+        level = client.map(join_outcomes, some, key=names, one=there["one"], pure=False)
+        del some
     last = level[0]
     if depth:
         last.add_done_callback(done.put)
     # Only `last` is held from here on: what it needs is kept, and nothing else.
-    del level, shared, future
-    if depth:
-        del some
+    del level, there, future
+    given = dict(zip(keys, groups, strict=True))
     try:
-        return _awaited(client, last, done, given, watch)
+        return _awaited(client, last, done, given, partitions.watch)
     except _KilledWorkersError as killed:
-        suspects = [part for key in killed.suspects for part in given.get(key, ())]
+        suspects = [partition for key in killed.suspects for partition in given.get(key, ())]
         if len(suspects) > 1:  # all that were on the worker were blamed: which of them was it?
-            alone = (part for part in suspects if _ends_its_worker(submit, client, part, share))
-            suspects = list(islice(alone, 1))
+            alone = (p for p in suspects if _ends_its_worker(client, p, shared))
+            suspects = [found for found in (next(alone, None),) if found is not None]
         raise _explained(killed, suspects) from killed.__cause__
 
 
-def _grouped(parts: tuple[Part, ...], n_threads: int) -> list[tuple[Part, ...]]:
-    """Neighbours that one task reads, part after part, since what a task returns has to travel."""
+def _grouped(partitions: Sequence[P], n_threads: int) -> list[tuple[P, ...]]:
+    """Neighbours that one task reads in turn, since what a task returns has to travel."""
     groups, first = [], 0
-    while first < len(parts):
-        share = (len(parts) - first) // (SHARES * max(n_threads, 1))
+    while first < len(partitions):
+        share = (len(partitions) - first) // (SHARES * max(n_threads, 1))
         n = min(max(share, 1), MOST_TOGETHER)
-        groups.append(parts[first : first + n])
+        groups.append(tuple(partitions[first : first + n]))
         first += n
     return groups
 
@@ -109,7 +91,7 @@ def _awaited(
     client: Any,
     last: Any,
     done: SimpleQueue[Any],
-    given: dict[Key, tuple[Part, ...]],
+    given: dict[Key, tuple[Partition, ...]],
     watch: Watch | None,
 ) -> Outcome:
     """The last result; the first error is raised at once, whichever task it is of."""
@@ -173,10 +155,10 @@ def _blamed(keys: list[Key], dask_scheduler: Any = None) -> dict[Key, int]:
     return {task.key: task.suspicious for task in tasks if task is not None and task.suspicious}
 
 
-def _ends_its_worker(submit: Callable[..., Any], client: Any, part: Part, share: Shared) -> bool:
+def _ends_its_worker(client: Any, partition: Partition, shared: dict[str, Any]) -> bool:
     """Whether a worker is lost that has nothing to do but this partition."""
     key = f"sojourn-alone-{secrets.token_hex(6)}"
-    future = submit("submit", _read_and_run, (_bare(part),), shared=share, key=key, pure=False)
+    future = client.submit(run_group, (partition,), **shared, key=key, pure=False)
     try:
         while not future.done():
             time.sleep(POLL / 10)
@@ -187,17 +169,16 @@ def _ends_its_worker(submit: Callable[..., Any], client: Any, part: Part, share:
         future.cancel()
 
 
-def _explained(killed: _KilledWorkersError, suspects: list[Part]) -> SojournError:
+def _explained(killed: _KilledWorkersError, suspects: list[Partition]) -> SojournError:
     task = f"partition {suspects[0]}" if suspects else "the joining of some partitions"
     return SojournError(
         f"{task} ended {killed.workers} workers in a row, the last on {killed.last_worker}; it may "
         f"need more memory than a worker has (make partitions smaller with rows_per_partition=, "
-        f"or workers larger), or the file is not sound"
+        f"or workers larger), or the file is damaged"
     )
 
 
-def _client(client: Any) -> Callable[..., Any]:
-    """Calls a method of the client, if it is one."""
+def _check_client(client: Any) -> None:
     try:
         from distributed import Client
     except ImportError:
@@ -209,29 +190,7 @@ def _client(client: Any) -> Callable[..., Any]:
             f"client is a {type(client).__name__}; expected a distributed.Client that is not "
             f"asynchronous, as distributed.Client('tcp://...') makes"
         )
-    return lambda method, *args, **options: getattr(client, method)(*args, **options)
 
 
-def _bare(part: Part) -> Part:
-    """The partition without its vocabulary, which may be larger than all else."""
-    return _dressed(part, None)
-
-
-def _dressed(part: Part, vocabulary: Any) -> Part:
-    """The partition with its vocabulary."""
-    if not isinstance(part.source, Partition):
-        return part
-    return replace(part, source=replace(part.source, vocabulary=vocabulary))
-
-
-def _read_and_run(parts: tuple[Part, ...], *, shared: Shared) -> Outcome:
-    run, _, vocabulary = shared
-    return run_parts(run, (_dressed(part, vocabulary) for part in parts))
-
-
-def _join(outcomes: list[Outcome], *, shared: Shared) -> Outcome:
-    return reduce(partial(join_outcomes, shared[1]), outcomes)
-
-
-def _itself(value: Shared) -> Shared:
+def _itself(value: Any) -> Any:
     return value

@@ -1,186 +1,133 @@
-"""Data in partitions that are read when a pass needs them: by threads here, or on a cluster.
+"""One pass over data in partitions, each read when its turn comes: by threads, or on a cluster.
 
-A pass gives a task to every partition and joins what the tasks return, neighbour with neighbour; or
-it lets every thread count up partitions in whichever order they come. Data in memory are one
-partition, and then the threads work inside of it.
+Memory: a worker (a thread here, a task of a cluster) holds one partition and one total at a time.
+`run_group` is the only place that holds a partition, and lets go of it before it reads the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import accumulate
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
-from sojourn.errors import SojournError
 from sojourn.io.layout import Malformed
 from sojourn.io.sources import Partition, Scan, warn_skipped
 from sojourn.scale.threads import in_order, shared_out
 
-# What a partition is given to: its sequences, the symbols before them, the number of threads.
-Task = Callable[[Sequences, int, int | None], Any]
-Join = Callable[[Any, Any], Any]
+__all__ = ["Outcome", "Partition", "Partitions", "Pass", "join_outcomes", "run_group"]
+
+T = TypeVar("T")
 Watch = Callable[[int, int], object]
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One partition of the data, and what is known of it.
+class Pass(ABC, Generic[T]):
+    """What a pass computes: a total, to which a worker adds one partition after another.
 
-    Parameters
-    ----------
-    source : Partition or Sequences
-        What to read, or what is there already.
-    begin : int
-        Number of symbols before it, once it is known.
-    size : int or None
-        Number of its symbols, once it is known.
-    n_jobs : int or None
-        Number of threads to work on it.
-    number : int
-        Its place among the partitions.
-    """
-
-    source: Partition | Sequences
-    begin: int = 0
-    size: int | None = None
-    n_jobs: int | None = 1
-    number: int = 0
-
-    def load(self) -> tuple[Sequences, Malformed | None]:
-        """Its sequences, and the malformed rows among them if there are any."""
-        if isinstance(self.source, Sequences):
-            return self.source, None
-        sequences, malformed = self.source.load()
-        if self.size is not None and sequences.n_total != self.size:
-            raise SojournError(
-                f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
-                f"read; files must not change during a fit"
-            )
-        return sequences, malformed if malformed.count else None
-
-    def __str__(self) -> str:
-        if isinstance(self.source, Sequences):
-            return "the sequences"
-        pieces, span = self.source.pieces, self.source.span
-        where = f", pieces {pieces[0]} to {pieces[1] - 1}" if pieces else ""
-        upto = f", ids up to {span.upto!r}" if span.upto is not None else ""
-        return f"{self.source.path}{where}{upto}"
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """A partition that has been read: its sequences, and the rest as in `Part`."""
-
-    number: int
-    sequences: Sequences
-    begin: int
-    n_jobs: int | None
-
-
-# What partitions are given to one after the other as they are read.
-Run = Callable[[Iterator[Loaded]], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a run returned, and the malformed rows that were met, by number of partition."""
-
-    value: Any
-    skipped: tuple[tuple[int, Malformed], ...] = ()
-
-
-@dataclass(frozen=True)
-class InOrder:
-    """The run that gives each partition to a task and joins what the tasks return."""
-
-    task: Task
-    join: Join
-
-    def __call__(self, partitions: Iterator[Loaded]) -> Any:
-        """What the tasks returned, joined."""
-        first = next(partitions)
-        whole = self.task(first.sequences, first.begin, first.n_jobs)
-        del first  # before the next is read
-        for part in partitions:
-            whole = self.join(whole, self.task(part.sequences, part.begin, part.n_jobs))
-            del part
-        return whole
-
-
-def run_parts(run: Run, parts: Iterable[Part], done: Callable[[], object] | None = None) -> Outcome:
-    """Read partitions, each when a run asks for it, and give them to the run.
-
-    A run that lets go of a partition before it asks for the next holds one at a time.
-    """
-    skipped = []
-
-    def loaded() -> Iterator[Loaded]:
-        for part in parts:
-            sequences, malformed = part.load()
-            if malformed is not None:
-                skipped.append((part.number, malformed))
-            one = Loaded(part.number, sequences, part.begin, part.n_jobs)
-            del sequences
-            yield one
-            del one
-            if done is not None:
-                done()
-
-    return Outcome(run(loaded()), tuple(skipped))
-
-
-def join_outcomes(join: Join, a: Outcome, b: Outcome) -> Outcome:
-    """What two runs returned, as one."""
-    return Outcome(join(a.value, b.value), a.skipped + b.skipped)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Data in partitions, and who works on them.
-
-    Parameters
-    ----------
-    parts : tuple of Part
-    vocabulary : array
-        The symbols, sorted.
-    n_jobs : int or None
-        Number of threads, each with a partition of its own.
-    client : distributed.Client, optional
-        A cluster whose workers read the partitions themselves.
-    watch : callable, optional
-        Called with the number of partitions done, and of all; by one thread at a time, which need
-        not be the caller's.
+    Where the total depends on the order of the data (a list, a sum of floats) the pass is
+    `ordered`: a worker has neighbouring partitions, and totals are joined in the order of the data.
+    If not (a sum of integers), each thread has one total and takes whichever partition comes next.
+    A cluster sends the pass to its workers, so it holds no more than they need.
 
     Examples
     --------
-    >>> parts = Parts.of(Sequences.from_lists([["a", "b"], ["b"]]))
-    >>> parts.reduced(lambda seqs, begin, n_jobs: len(seqs), lambda a, b: a + b)
-    2
+    >>> class Longest(Pass[int]):
+    ...     def empty(self):
+    ...         return 0
+    ...     def add(self, total, sequences, partition):
+    ...         return max(total, int(sequences.lengths.max()))
+    ...     def join(self, a, b):
+    ...         return max(a, b)
+    >>> Partitions.of(scan("events/*.parquet")).run(Longest())  # doctest: +SKIP
     """
 
-    parts: tuple[Part, ...]
+    ordered: ClassVar[bool] = False
+
+    @abstractmethod
+    def empty(self) -> T:
+        """The total of no partitions."""
+
+    @abstractmethod
+    def add(self, total: T, sequences: Sequences, partition: Partition) -> T:
+        """The total with one more partition, whose sequences are read; `total` may be changed."""
+
+    def join(self, a: T, b: T) -> T:
+        """The totals of two workers as one; both stay as they are."""
+        both: T = operator.add(a, b)
+        return both
+
+
+class Outcome(NamedTuple):
+    """The total of some partitions, and the malformed rows left out, by number of partition."""
+
+    total: Any
+    skipped: tuple[tuple[int, Malformed], ...]
+
+
+def run_group(
+    partitions: Iterable[Partition],
+    one: Pass[Any],
+    vocabulary: Any = None,
+    done: Callable[[], object] | None = None,
+) -> Outcome:
+    """The total over some partitions, read one after the other.
+
+    A vocabulary may come beside the partitions, where they were sent without it.
+    """
+    total, skipped = one.empty(), []
+    for partition in partitions:
+        if vocabulary is not None:
+            partition = replace(partition, vocabulary=vocabulary)
+        sequences, malformed = partition.load()
+        if malformed.count:
+            skipped.append((partition.number, malformed))
+        total = one.add(total, sequences, partition)
+        del sequences  # before the next partition is read
+        if done is not None:
+            done()
+    return Outcome(total, tuple(skipped))
+
+
+def join_outcomes(outcomes: Iterable[Outcome], one: Pass[Any]) -> Outcome:
+    """Totals joined one after the other, and all that was left out."""
+    return reduce(lambda a, b: Outcome(one.join(a.total, b.total), a.skipped + b.skipped), outcomes)
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """The partitions of a scan, and who reads them.
+
+    Parameters
+    ----------
+    items : tuple of Partition
+    vocabulary : array
+        The symbols, sorted.
+    n_jobs : int or None
+        Number of threads.
+    client : distributed.Client, optional
+        A cluster whose workers read the partitions instead.
+    watch : callable, optional
+        Called with the number of partitions done, and of all; by one thread at a time, which need
+        not be the caller's.
+    """
+
+    items: tuple[Partition, ...]
     vocabulary: NDArray[Any]
     n_jobs: int | None = None
     client: Any = None
     watch: Watch | None = None
 
     @classmethod
-    def of(cls, data: Sequences | Scan, n_jobs: int | None = None, client: Any = None) -> Parts:
-        """Sequences in memory as one partition, or the partitions of a scan."""
-        if isinstance(data, Sequences):
-            if client is not None:
-                raise SojournError(
-                    "client= is for data that the workers can read: give a scan of files, or "
-                    "leave it out"
-                )
-            return cls((Part(data, 0, data.n_total, n_jobs),), data.vocabulary, 1)
-        parts = tuple(Part(source, number=i) for i, source in enumerate(data.partitions))
-        return cls(parts, data.vocabulary, n_jobs, client)
+    def of(cls, scan: Scan, n_jobs: int | None = None, client: Any = None) -> Partitions:
+        """The partitions of a scan, whose sizes are not known yet."""
+        return cls(scan.partitions, scan.vocabulary, n_jobs, client)
 
     @property
     def n_symbols(self) -> int:
@@ -190,41 +137,36 @@ class Parts:
     @property
     def n_total(self) -> int:
         """Number of symbols in all partitions, once their sizes are known."""
-        return sum(part.size or 0 for part in self.parts)
+        return sum(partition.size or 0 for partition in self.items)
 
-    @property
-    def known(self) -> bool:
-        """Whether the sizes of the partitions are known."""
-        return all(part.size is not None for part in self.parts)
-
-    @property
-    def in_memory(self) -> Sequences | None:
-        """The sequences, where they are not on disk."""
-        source = self.parts[0].source
-        return source if isinstance(source, Sequences) else None
-
-    def sized(self, sizes: list[int]) -> Parts:
+    def sized(self, sizes: Sequence[int]) -> Partitions:
         """The same partitions with the number of symbols of each known."""
         begins = accumulate(sizes, initial=0)
-        known = zip(self.parts, begins, sizes, strict=False)
-        parts = tuple(replace(part, begin=begin, size=size) for part, begin, size in known)
-        return replace(self, parts=parts)
+        known = zip(self.items, begins, sizes, strict=False)
+        return replace(self, items=tuple(replace(p, begin=b, size=n) for p, b, n in known))
 
-    def reduced(self, task: Task, join: Join) -> Any:
-        """What the tasks of all partitions return, joined in order."""
-        run = InOrder(task, join)
+    def run(self, one: Pass[T]) -> T:
+        """The total of a pass over all partitions."""
+        group = partial(run_group, one=one, done=self._counter())
+        outcomes: Iterable[Outcome]
         if self.client is not None:
-            return self._on_cluster(run, join)
-        results = in_order(lambda part: run_parts(run, (part,)), self.parts, self.n_jobs)
-        return self._joined(self._watched(results), join)
+            from sojourn.scale.dask_pass import run_on_cluster
 
-    def tallied(self, run: Run, join: Join) -> Any:
-        """What runs over some of the partitions each, in any order, return, joined.
+            outcomes = [run_on_cluster(self.client, one, self)]
+        elif one.ordered:
+            outcomes = in_order(group, [(item,) for item in self.items], self.n_jobs)
+        else:
+            outcomes = shared_out(group, self.items, self.n_jobs)
+        outcome = join_outcomes(outcomes, one)
+        # Sizes are known after the first pass, which has warned.
+        if outcome.skipped and any(item.size is None for item in self.items):
+            by_number = sorted(outcome.skipped, key=lambda pair: pair[0])
+            warn_skipped([malformed for _, malformed in by_number])
+        total: T = outcome.total
+        return total
 
-        Every thread has one run, so that what a run counts into is there once a thread.
-        """
-        if self.client is not None:
-            return self._on_cluster(run, join)
+    def _counter(self) -> Callable[[], None]:
+        """What a worker calls after each partition."""
         lock, n_done = Lock(), 0
 
         def done() -> None:
@@ -232,49 +174,6 @@ class Parts:
             with lock:
                 n_done += 1
                 if self.watch is not None:
-                    self.watch(n_done, len(self.parts))
+                    self.watch(n_done, len(self.items))
 
-        runs = shared_out(lambda parts: run_parts(run, parts, done), self.parts, self.n_jobs)
-        return self._joined(iter(runs), join)
-
-    def each(self, task: Task) -> list[Any]:
-        """What the tasks of all partitions return, in order."""
-        values: list[Any] = self.reduced(Listed(task), _extended)
-        return values
-
-    def _on_cluster(self, run: Run, join: Join) -> Any:
-        from sojourn.scale.dask_pass import reduced_on
-
-        whole = reduced_on(self.client, run, self.parts, join, self.vocabulary, self.watch)
-        return self._joined(iter((whole,)), join)
-
-    def _watched(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-        for done, outcome in enumerate(outcomes, 1):
-            if self.watch is not None:
-                self.watch(done, len(self.parts))
-            yield outcome
-
-    def _joined(self, outcomes: Iterator[Outcome], join: Join) -> Any:
-        whole = next(outcomes)
-        for outcome in outcomes:
-            whole = join_outcomes(join, whole, outcome)
-        # Sizes are known after the first pass, which has warned.
-        if whole.skipped and not self.known:
-            in_order_of_files = sorted(whole.skipped, key=lambda pair: pair[0])
-            warn_skipped([malformed for _, malformed in in_order_of_files])
-        return whole.value
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A task whose results are put in a list."""
-
-    task: Task
-
-    def __call__(self, sequences: Sequences, begin: int, n_jobs: int | None) -> list[Any]:
-        """The result as a list."""
-        return [self.task(sequences, begin, n_jobs)]
-
-
-def _extended(a: list[Any], b: list[Any]) -> list[Any]:
-    return a + b
+        return done

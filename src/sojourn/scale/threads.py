@@ -1,8 +1,8 @@
-"""Maps over fixed partitions of the data, by threads, with results that no thread can change.
+"""Maps over fixed parts of the data, by threads, with results that no thread can change.
 
 The kernels release the interpreter's lock, so threads are enough. Two rules make every result the
-same to the bit whatever the number of threads: partitions are cut without looking at that number,
-and results are taken in the order of the partitions, or are sums of integers, which have none.
+same to the bit for any number of threads: parts are cut without looking at that number, and results
+are taken in the order of the parts, or are sums of integers, which have none.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from threading import Event, Lock
 from typing import TypeVar
@@ -24,7 +24,6 @@ from sojourn.errors import SojournError
 # enough that a small data set still keeps every core busy.
 SYMBOLS_PER_CHUNK = 1 << 15
 
-
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -32,19 +31,9 @@ R = TypeVar("R")
 def chunks(
     offsets: NDArray[np.int64], symbols_per_chunk: int = SYMBOLS_PER_CHUNK
 ) -> list[tuple[int, int]]:
-    """Runs of whole sequences that hold about ``symbols_per_chunk`` symbols each.
+    """Sequences ``first`` to ``last - 1`` as (first, last), about so many symbols in each chunk.
 
-    Parameters
-    ----------
-    offsets : ndarray of int64, shape (n + 1,)
-        Where each sequence starts, as in :class:`sojourn.Sequences`.
-    symbols_per_chunk : int
-        A chunk is closed by the sequence that reaches this many symbols.
-
-    Returns
-    -------
-    list of (first, last)
-        Sequences ``first`` to ``last - 1``; the chunks cover all of them in order.
+    A chunk is closed by the sequence that reaches this many symbols; sequences are not cut.
 
     Examples
     --------
@@ -62,13 +51,7 @@ def chunks(
 
 
 def n_threads(n_jobs: int | None = None) -> int:
-    """The number of threads that ``n_jobs`` asks for: None and -1 mean every core there is.
-
-    Examples
-    --------
-    >>> n_threads(3)
-    3
-    """
+    """The number of threads that ``n_jobs`` asks for: None and -1 mean every core there is."""
     if n_jobs is None or n_jobs == -1:
         # Containers and batch systems often allow fewer cores than the machine has.
         if hasattr(os, "sched_getaffinity"):
@@ -82,8 +65,8 @@ def n_threads(n_jobs: int | None = None) -> int:
     return int(n_jobs)
 
 
-def in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) -> Iterator[R]:
-    """Results of ``fn`` in the order of the partitions, a few of them under way at a time.
+def in_order(fn: Callable[[P], R], parts: Iterable[P], n_jobs: int | None) -> Iterator[R]:
+    """Results of ``fn`` in the order of the parts, a few of them computed ahead by threads.
 
     Examples
     --------
@@ -91,14 +74,14 @@ def in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) 
     6
     """
     threads = n_threads(n_jobs)
-    if isinstance(partitions, Sized):
-        threads = min(threads, len(partitions))
-    if threads <= 1:
-        yield from map(fn, partitions)
-        return
-    waiting = iter(partitions)
+    if isinstance(parts, Sized):
+        threads = min(threads, len(parts))
+    return map(fn, parts) if threads <= 1 else _ahead(fn, iter(parts), threads)
+
+
+def _ahead(fn: Callable[[P], R], waiting: Iterator[P], threads: int) -> Iterator[R]:
     with ThreadPoolExecutor(threads) as pool:
-        # Two a thread keep the threads busy and bound what is held: a lazy partition is read,
+        # Two for each thread keep the threads busy and bound what is held: a lazy part is read,
         # and a large result kept, only when its turn is near.
         running: deque[Future[R]] = deque(pool.submit(fn, p) for p in islice(waiting, 2 * threads))
         try:
@@ -111,13 +94,16 @@ def in_order(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None) 
                 future.cancel()
 
 
-def shared_out(
-    fn: Callable[[Iterator[P]], R], partitions: Sequence[P], n_jobs: int | None
-) -> list[R]:
-    """Results of ``fn``, called once by each thread with an iterator over partitions.
+def each(fn: Callable[[P], R], parts: Iterable[P], n_jobs: int | None = None) -> list[R]:
+    """``[fn(p) for p in parts]``, by threads; ``fn`` releases the interpreter's lock."""
+    return list(in_order(fn, parts, n_jobs))
 
-    Each partition goes to one thread, the next that is free, so that which thread has which is left
-    to chance; the results must add up to the same in any case. Where one call fails, the others are
+
+def shared_out(fn: Callable[[Iterator[P]], R], parts: Sequence[P], n_jobs: int | None) -> list[R]:
+    """Results of ``fn``, called once by each thread with an iterator over parts.
+
+    Each part goes to the next thread that is free, so that which thread has which is left to
+    chance; the results must add up to the same in any case. Where one call fails, the others are
     given no more.
 
     Examples
@@ -125,11 +111,11 @@ def shared_out(
     >>> sum(shared_out(sum, [1, 2, 3, 4], n_jobs=2))
     10
     """
-    threads = min(n_threads(n_jobs), len(partitions))
+    threads = min(n_threads(n_jobs), len(parts))
     if threads <= 1:
-        return [fn(iter(partitions))]
+        return [fn(iter(parts))]
     lock, stopped = Lock(), Event()
-    waiting = iter(partitions[threads:])
+    waiting = iter(parts[threads:])
 
     def taken(first: P) -> Iterator[P]:
         yield first  # a thread that comes late finds at least this
@@ -140,36 +126,10 @@ def shared_out(
                 return
             yield after[0]
 
-    def run(first: P) -> R:
-        try:
-            return fn(taken(first))
-        except BaseException:
-            stopped.set()
-            raise
-
     with ThreadPoolExecutor(threads) as pool:
         try:
-            futures = [pool.submit(run, first) for first in partitions[:threads]]
-            return [future.result() for future in futures]
+            futures = [pool.submit(fn, taken(first)) for first in parts[:threads]]
+            wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             stopped.set()
-
-
-def each(fn: Callable[[P], R], partitions: Iterable[P], n_jobs: int | None = None) -> list[R]:
-    """``[fn(p) for p in partitions]``, by threads.
-
-    Parameters
-    ----------
-    fn : callable
-        A function of one partition that releases the interpreter's lock where it works.
-    partitions : iterable
-        May be lazy: it is read a few partitions ahead of the results.
-    n_jobs : int or None
-        Number of threads; None or -1 for every core, 1 for this thread only.
-
-    Examples
-    --------
-    >>> each(abs, [-1, -2, 3], n_jobs=2)
-    [1, 2, 3]
-    """
-    return list(in_order(fn, partitions, n_jobs))
+    return [future.result() for future in futures]
