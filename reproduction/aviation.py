@@ -51,7 +51,7 @@ class Plan:
     n_jobs: int | None = None  # threads; None for all cores
 
 
-QUICK = Plan(flights=60, test=30, iterations=5, detector_flights=60)
+QUICK = Plan(flights=40, test=20, iterations=5, detector_flights=40)
 
 
 def cells(plan: Plan) -> list[Cell]:
@@ -191,8 +191,8 @@ def _recordings(plan: Plan) -> Flights:
 @cache
 def _warm_up(method: str) -> None:
     """Run a method on very little data, so that loading its kernels is not timed."""
-    asked = {"method": method, "size": [4, 6], "iterations": 2, "most": 40, "n_jobs": 1}
-    _METHODS[method](simulated(40, 5, 0), asked)
+    asked = {"method": method, "size": [4, 6], "iterations": 2, "most": 20, "n_jobs": 1}
+    _METHODS[method](simulated(20, 5, 0), asked)
 
 
 def _status(name: str) -> float:

@@ -66,7 +66,7 @@ class Plan:
     n_jobs: int = 1  # times are processor seconds, so that one thread is the fair choice
 
 
-QUICK = Plan(runs=2, training=(400, 4000), test=300, iterations=40, most_for_em=400)
+QUICK = Plan(runs=2, training=(200, 2000), test=300, iterations=40, most_for_em=200)
 
 
 def cells(plan: Plan) -> list[Cell]:

@@ -113,29 +113,38 @@ def recordings(folder, seed=0):
         yield part, pa.table(columns)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "folder"])
-def test_own_recordings_replace_simulated_flights(tmp_path, kind):
-    data, out = tmp_path / "data", tmp_path / "out"
-    data.mkdir()
-    for part, flights in recordings(tmp_path):
-        if kind == "csv":
-            pa_csv.write_csv(flights, data / f"{part}.csv")
-        elif kind == "parquet":
-            pq.write_table(flights, data / f"{part}.parquet")
+def write_recordings(folder, form):
+    """Recordings as CSV files, as Parquet files, or as folders with one file of each."""
+    folder.mkdir()
+    for part, flights in recordings(folder):
+        if form == "csv":
+            pa_csv.write_csv(flights, folder / f"{part}.csv")
+        elif form == "parquet":
+            pq.write_table(flights, folder / f"{part}.parquet")
         else:
-            (data / part).mkdir()
+            (folder / part).mkdir()
             half = flights.num_rows // 240 * 120
-            pq.write_table(flights.slice(0, half), data / part / "a.parquet")
-            pa_csv.write_csv(flights.slice(half), data / part / "b.csv")
-    flights = recorded(data)
-    assert (len(flights.train), len(flights.normal), len(flights.abnormal)) == (30, 10, 10)
-    assert flights.train.vocabulary.tolist() == ["knob0", "knob1", "knob2"]
+            pq.write_table(flights.slice(0, half), folder / part / "a.parquet")
+            pa_csv.write_csv(flights.slice(half), folder / part / "b.csv")
+    return folder
+
+
+def test_own_recordings_replace_simulated_flights(tmp_path):
+    data = write_recordings(tmp_path / "data", "folder")
     plan = Plan(data=str(data), sizes=((2, 3),), iterations=3, detector_flights=30, n_jobs=1)
-    page = aviation_page.reproduce_aviation(out, plan)
+    page = aviation_page.reproduce_aviation(tmp_path / "out", plan)
     assert "recordings" in page.read_text("utf-8")
-    rows = {row["method"]: row for row in table(out / "runs.csv")}
+    rows = {row["method"]: row for row in table(tmp_path / "out/runs.csv")}
     assert float(rows["spectral"]["auc"]) > 0.9
     assert float(rows["detector"]["auc"]) > 0.9
+
+
+def test_recordings_are_the_same_flights_in_every_form(tmp_path):
+    found = [recorded(write_recordings(tmp_path / f, f)) for f in ("csv", "parquet", "folder")]
+    for flights in found:
+        assert (len(flights.train), len(flights.normal), len(flights.abnormal)) == (30, 10, 10)
+        assert flights.train.vocabulary.tolist() == ["knob0", "knob1", "knob2"]
+    assert len({flights.fingerprint for flights in found}) == 1
 
 
 def test_other_recordings_are_other_cells(tmp_path):

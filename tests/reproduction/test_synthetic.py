@@ -69,13 +69,13 @@ def test_effects_have_the_direction_that_the_full_run_finds(folder):
     found = medians(folder)
     for size in ("3 2 2", "5 4 6"):
         for method in ("pooled", "spectral"):
-            assert found[size, method, 4000][0] < found[size, method, 400][0] / 1.2
-        assert found[size, "hsmm", 400][0] < found[size, "spectral", 400][0] / 1.2
-        assert found[size, "hsmm", 400][0] < 1.5 * found[size, "bound", 400][0]
-        assert found[size, "spectral", 400][0] < found[size, "pooled", 400][0] / 1.2
+            assert found[size, method, 2000][0] < found[size, method, 200][0] / 1.2
+        assert found[size, "hsmm", 200][0] < found[size, "spectral", 200][0] / 1.2
+        assert found[size, "hsmm", 200][0] < 1.5 * found[size, "bound", 200][0]
+        assert found[size, "spectral", 200][0] < found[size, "pooled", 200][0] / 1.2
         # 40 iterations against a fit of hundredths of a second: a factor of ten in fact
-        assert found[size, "pooled", 400][1] < found[size, "em", 400][1] / 2
-    assert found["5 4 6", "pooled", 4000][0] > 2 * found["3 2 2", "pooled", 4000][0]
+        assert found[size, "pooled", 200][1] < found[size, "em", 200][1] / 2
+    assert found["5 4 6", "pooled", 2000][0] > 2 * found["3 2 2", "pooled", 2000][0]
 
 
 def test_linear_windows_equal_theorem_1s_where_two_symbols_are_enough(folder):
@@ -83,7 +83,7 @@ def test_linear_windows_equal_theorem_1s_where_two_symbols_are_enough(folder):
     for n in QUICK.training:
         assert found["3 2 2", "linear", n][0] == found["3 2 2", "pooled", n][0]
     assert not linear_fits((5, 4, 6))
-    assert ("5 4 6", "linear", 400) not in found
+    assert ("5 4 6", "linear", 200) not in found
 
 
 def test_a_second_run_measures_nothing_and_writes_the_same(folder, monkeypatch):
