@@ -1,6 +1,7 @@
-"""The table of modules on the page about the architecture, made from the modules themselves."""
+"""The tables of modules on the page about the architecture, made from the modules themselves."""
 
 import ast
+import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -8,26 +9,35 @@ PACKAGE = FOLDER.parent / "src" / "sojourn"
 
 
 def write(app) -> None:
-    """Write the table: each module, what its first line says, and what of the package it needs."""
-    lines = ["| module | holds | imports |", "|---|---|---|"]
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        first = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        if name != "__init__":
-            needs = ", ".join(f"`{module}`" for module in sorted(_imports(tree)))
-            row = f"| `{name.removesuffix('.__init__')}` | {first} | {needs or '–'} |"
-            lines.append(row.replace("``", "`"))
+    """Write one table per package: each module and the first line of its docstring."""
+    lines = []
+    for path in sorted(PACKAGE.glob("*/__init__.py"), key=_layer):
+        name = path.parent.name
+        purpose, _, rest = _docstring(path).partition("\n\n")
+        start = re.search(r"Start reading: (.*)", rest)
+        lines += [f"### `{name}`", "", _line(purpose), ""]
+        lines += [f"Start reading: {start[1]}", ""] if start else []
+        lines += ["| module | purpose |", "|---|---|"]
+        for module in sorted(path.parent.rglob("*.py")):
+            inside = ".".join(module.relative_to(path.parent).with_suffix("").parts)
+            if inside != "__init__":
+                first = _line(_docstring(module).partition("\n\n")[0])
+                lines.append(f"| `{inside.removesuffix('.__init__')}` | {first} |")
+        lines.append("")
     target = FOLDER / "generated" / "modules.md"
     target.parent.mkdir(exist_ok=True)
-    target.write_text("\n".join(lines) + "\n", "utf-8")
+    target.write_text("\n".join(lines), "utf-8")
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    """Modules of the package that are imported when this one is."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("sojourn"):
-            inside = node.module.removeprefix("sojourn").lstrip(".")
-            found |= {inside} if inside else {alias.name for alias in node.names}
-    return found - {"errors"}
+def _layer(path: Path) -> int:
+    """Place of a package in the list of layers on the page, lowest layer first."""
+    page = (FOLDER / "architecture.md").read_text("utf-8")
+    return page.index(f"| `{path.parent.name}` |")
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " ").replace("``", "`")

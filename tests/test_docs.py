@@ -1,4 +1,4 @@
-"""What the manual shows that is not a doctest: scripts and command lines, run on small files."""
+"""What the manual shows besides doctests: scripts and command lines, run on small files."""
 
 import re
 import shlex
@@ -46,6 +46,14 @@ def table(n, seed):
     return pa.table(
         {"user": user, "seconds": np.tile(np.arange(40), n), "event": WORDS[drawn.codes]}
     )
+
+
+def test_the_fifteen_minute_read_is_at_most_1200_lines_in_six_files():
+    section = PAGES["architecture.md"].partition("## The fifteen-minute read")[2]
+    files = re.findall(r"^\d+\. `([\w/]+\.py)`", section.partition("\n## ")[0], flags=re.MULTILINE)
+    assert 2 <= len(files) <= 6
+    sources = [(ROOT / "src/sojourn" / name).read_text("utf-8") for name in files]
+    assert sum(source.count("\n") for source in sources) <= 1200
 
 
 def test_every_page_with_a_script_is_run_below():
