@@ -17,7 +17,7 @@ import numpy as np
 from sojourn import Params, Sequences, SpectralHSMM, count, exact_moments
 from sojourn.exact.expected_counts import expected_counts
 from sojourn.spectral.filter import make_filter, run_filter
-from sojourn.spectral.operators import decompose
+from sojourn.spectral.select_rank import decompose
 from sojourn.spectral.windows import candidate_offsets
 
 SMALL, LARGE = (2, 2, 3), (4, 6, 5)

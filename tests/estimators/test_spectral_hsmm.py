@@ -473,7 +473,7 @@ def test_sequences_too_short_are_used_for_what_they_can_give(algorithm):
     model = SpectralHSMM(2, 2, algorithm=algorithm).fit(one + [[1], [2, 0], [0]] * 5)
     assert np.isfinite(model.score_samples([[0, 1], [2]])).all()
     if algorithm == "adjacent":  # the first symbol is learned from the short ones too
-        first = model.moments_.whole(0).first
+        first = model.moments_.with_heldout(0).first
         assert first.tolist() == [6, 5, 5]
 
 

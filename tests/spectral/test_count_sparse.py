@@ -10,14 +10,14 @@ import sojourn as sj
 from sojourn import SojournError, SpectralHSMM
 from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
-from sojourn.spectral import moment_tables as tables
 from sojourn.spectral.count_sparse import Sparse, count_sparse
 from sojourn.spectral.filter import make_filter, next_symbol, run_filter
 from sojourn.spectral.holdout import split
-from sojourn.spectral.lowrank_filter import SIDE_BY_SIDE, make_shared, run_shared
+from sojourn.spectral.lowrank_filter import SIDE_BY_SIDE
 from sojourn.spectral.lowrank_operators import SharedOperators, decompose_sparse, pools
+from sojourn.spectral.moment_tables import Form, Shape
 from sojourn.spectral.moments import count
-from sojourn.spectral.operators import decompose
+from sojourn.spectral.select_rank import decompose
 
 ROUNDING = 1e-9  # of operators whose inverse is of a well-conditioned table
 WINDOWS = [(0,), (0, 1), (0, 2), (0, 1, 4)]
@@ -48,7 +48,7 @@ def fitted(large):
 
 
 def sparse_of(sequences, window):
-    return count_sparse(split(sequences, 0.0)[0], window, sequences.n_symbols)
+    return count_sparse(split(sequences, 0.0)[0], Shape(window, sequences.n_symbols))
 
 
 def equal(a, b):
@@ -249,20 +249,20 @@ def test_states_that_overflow_still_give_probabilities():
     )
     codes = np.zeros(20, np.int32)
     bounds = (np.array([0]), np.array([20]), np.ones(1, bool))
-    assert np.isfinite(run_shared(make_shared(wild, 1e-5), codes, *bounds, 1)[0]).all()
+    assert np.isfinite(run_filter(make_filter(wild, 1e-5), codes, *bounds, 1)[0]).all()
 
 
 def test_which_tables_are_sparse_depends_on_the_shape_alone():
-    assert not tables.Shape((0, 1, 2), 9).sparse
-    assert tables.Shape((0,), 204).sparse
-    assert not tables.Shape((0,), 203).sparse
-    assert not tables.Shape((0,), 400, gapped=True).sparse
+    assert not Shape((0, 1, 2), 9).sparse
+    assert Shape((0,), 204).sparse
+    assert not Shape((0,), 203).sparse
+    assert not Shape((0,), 400, Form.POOLED).sparse
 
 
 def test_windows_that_do_not_fit_in_64_bits_are_refused():
-    tables.Shape((0, 1, 2, 3), 50_000).check()
+    Shape((0, 1, 2, 3), 50_000).check()
     with pytest.raises(SojournError, match=r"at most 4 do, such as windows=\(0, 1, 2, 3\)"):
-        tables.Shape((0, 1, 2, 3, 4), 50_000).check()
+        Shape((0, 1, 2, 3, 4), 50_000).check()
 
 
 def test_sequences_too_short_for_a_large_alphabet_are_told():

@@ -8,7 +8,8 @@ import pytest
 
 from sojourn import Params, Sequences, count, exact_moments
 from sojourn.spectral.filter import make_filter, next_symbol, raw_log_prob, run_filter
-from sojourn.spectral.operators import Operators, decompose
+from sojourn.spectral.operators import Operators
+from sojourn.spectral.select_rank import decompose
 
 N_O = 3
 # Products of up to 20 matrices in another order of addition.

@@ -7,9 +7,9 @@ import pytest
 from hmmlearn.hmm import CategoricalHMM
 
 from sojourn import Params, Sequences, SojournError, count, exact_moments
-from sojourn.spectral import operators
+from sojourn.spectral import operators, paper
 from sojourn.spectral.filter import make_filter, raw_log_prob
-from sojourn.spectral.operators import decompose
+from sojourn.spectral.select_rank import decompose
 from sojourn.spectral.windows import contiguous_offsets, theorem_offsets
 
 ALGORITHMS = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
@@ -234,7 +234,7 @@ def test_random_projections_find_the_leading_values_of_noisy_tables(monkeypatch)
 
 
 def test_algorithm_1_takes_the_nearest_step_at_which_windows_fit():
-    assert operators._nearest(np.array([3, 4, 6]), 9) == [3, 3, 3, 3, 4, 4, 6, 6, 6]
+    assert paper._nearest(np.array([3, 4, 6]), 9) == [3, 3, 3, 3, 4, 4, 6, 6, 6]
 
 
 def test_a_symbol_that_never_occurs_breaks_nothing():

@@ -8,8 +8,14 @@ from sojourn.spectral import select_rank as choice
 from sojourn.spectral.count_sparse import Sparse
 from sojourn.spectral.filter import make_filter, run_filter
 from sojourn.spectral.holdout import split
-from sojourn.spectral.operators import decompose
-from sojourn.spectral.select_rank import EPSILONS, RANKS, choose, heldout_score, learn
+from sojourn.spectral.select_rank import (
+    EPSILONS,
+    RANKS,
+    choose,
+    decompose,
+    heldout_score,
+    learn,
+)
 
 PARAMS = Params.random(3, 3, 4, rng=0)
 TRAIN = PARAMS.sample(1500, 60, rng=1)
@@ -112,7 +118,7 @@ def test_what_is_chosen_is_nearly_the_best_on_new_data():
 
     operators, chosen = learn(MOMENTS, None, 9, 3)
     candidates = [
-        score(decompose(MOMENTS.whole(i), 9, 3).cut(rank), chosen.epsilon)
+        score(decompose(MOMENTS.with_heldout(i), 9, 3).cut(rank), chosen.epsilon)
         for i in range(len(WINDOWS))
         for rank in (1, 2, 3, 4, 6, 9)
     ]

@@ -24,7 +24,7 @@ from sojourn.errors import SojournError
 from sojourn.exact.params import Params, Rng, allows_self_transitions
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.scale.threads import in_order
-from sojourn.spectral.moment_tables import Gapped, Shape
+from sojourn.spectral.moment_tables import Form, Gapped, Shape
 from sojourn.spectral.moments import Tally
 
 # Symbols of the smallest sample for each free parameter.
@@ -215,7 +215,7 @@ class _Looking(Pass[_Look]):
 
     def empty(self) -> _Look:
         windows = [shape.offsets for shape in self.shapes]
-        tally = Tally(windows, self.n_symbols, gapped=True, holdout=False) if windows else None
+        tally = Tally(windows, self.n_symbols, Form.POOLED, holdout=False) if windows else None
         return _Look(np.zeros(self.n_symbols, np.int64), tally)
 
     def add(self, total: _Look, sequences: Sequences, partition: Partition) -> _Look:
@@ -253,7 +253,7 @@ def _first(
 
 def _shapes(n_o: int) -> tuple[Shape, ...]:
     """Windows whose tables are small enough to start from."""
-    shapes = (Shape(tuple(range(length)), n_o, True) for length, _ in WINDOWS)
+    shapes = (Shape(tuple(range(length)), n_o, Form.POOLED) for length, _ in WINDOWS)
     return tuple(s for s in shapes if s.n_windows <= MAX_WINDOWS and s.n_entries <= MAX_ENTRIES)
 
 

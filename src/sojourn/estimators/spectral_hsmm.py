@@ -16,8 +16,14 @@ from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass
-from sojourn.spectral.filter import Filter, make_filter, next_symbol, raw_log_prob, run_filter
-from sojourn.spectral.lowrank_filter import SharedFilter
+from sojourn.spectral.filter import (
+    AnyFilter,
+    make_filter,
+    next_symbol,
+    raw_log_prob,
+    run_filter,
+)
+from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import Moments, Tally
 from sojourn.spectral.select_rank import learn
 from sojourn.spectral.windows import candidate_offsets, choose_offsets
@@ -232,8 +238,7 @@ class SpectralHSMM(SequenceModel):
                 f"emit alike differ by their order alone; use n_states <= {n_o}, or HSMM",
                 stacklevel=3,
             )
-        gapped, per_step = self.algorithm == "pooled", self.algorithm == "per_step"
-        counting = _Counting(self._windows(n_x, n_d, n_o), n_o, gapped, per_step)
+        counting = _Counting(self._windows(n_x, n_d, n_o), n_o, Form(self.algorithm))
         if isinstance(data, Partitions):
             tally = data.run(counting)
         else:
@@ -261,9 +266,9 @@ class SpectralHSMM(SequenceModel):
         return (choose_offsets(windows, n_x, n_d, n_o),)
 
     @property
-    def _filter(self) -> Filter | SharedFilter:
+    def _filter(self) -> AnyFilter:
         """The operators laid out for scoring, once for each fit."""
-        made: tuple[Any, float, Filter | SharedFilter] | None = vars(self).get("_made")
+        made: tuple[Any, float, AnyFilter] | None = vars(self).get("_made")
         if made is None or made[0] is not self.operators_ or made[1] != self.epsilon_:
             made = (self.operators_, self.epsilon_, make_filter(self.operators_, self.epsilon_))
             self._made = made
@@ -280,20 +285,17 @@ class _Counting(Pass[Tally]):
 
     windows: tuple[tuple[int, ...], ...]
     n_symbols: int
-    gapped: bool = False
-    per_step: bool = False
+    form: Form
 
     def empty(self) -> Tally:
-        return Tally(self.windows, self.n_symbols, gapped=self.gapped, per_step=self.per_step)
+        return Tally(self.windows, self.n_symbols, self.form)
 
     def add(self, total: Tally, sequences: Sequences, partition: Partition) -> Tally:
         total.add(sequences, n_jobs=1)
         return total
 
 
-def _log_prob(
-    model: Filter | SharedFilter, sequences: Sequences, raw: bool, n_jobs: int | None
-) -> Floats:
+def _log_prob(model: AnyFilter, sequences: Sequences, raw: bool, n_jobs: int | None) -> Floats:
     """Log-probability of each sequence by the normalised filter, or by the raw product."""
     codes, offsets = sequences.codes, sequences.offsets
     if raw:

@@ -14,9 +14,10 @@ from sojourn.estimators.stream import OnlineScorer, read_only
 from sojourn.exact.forward import Tables, filter_steps, new_state
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
-from sojourn.spectral.filter import Filter, _normalised, run_filter
+from sojourn.spectral.filter import Filter, filter_pieces, run_filter
 from sojourn.spectral.filter import next_symbol as next_of_operators
-from sojourn.spectral.lowrank_filter import SharedFilter, next_shared, run_shared
+from sojourn.spectral.holdout import Spans
+from sojourn.spectral.lowrank_filter import SharedFilter
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ class SpectralScorer(OnlineScorer):
     def __init__(self, model: Filter, vocabulary: NDArray[Any], unknown: str) -> None:
         super().__init__(vocabulary, unknown)
         self._filter = model
-        self._steps = len(model.moves)
+        self._steps = len(model.updates)
         self._bounds = read_only(np.array([0, 1]))
         self._states = model.start[None].copy()
         self._args = self._bind(0)
@@ -43,22 +44,20 @@ class SpectralScorer(OnlineScorer):
 
     def _bind(self, step: int) -> tuple[Any, ...]:
         """Arguments of the kernel for a piece of one symbol that starts in the present state."""
-        here = self._from(step)
-        n_t, _, k, _ = here.moves.shape
-        model = (here.moves.reshape(-1), n_t, self._states[0], here.rest, k, here.n_symbols)
-        piece = (self._seen_code, self._bounds[:-1], self._bounds[1:], np.ones(1, bool))
-        return (*model, here.epsilon, *piece, self._out, self._states)
+        bounds = (self._bounds[:-1], self._bounds[1:])
+        piece = Spans(self._seen_code, *bounds, np.ones(1, bool))
+        return self._from(step), piece, self._out, self._states
 
     def _from(self, step: int) -> Filter:
         """The filter of a sequence that begins here, in the present state."""
         step = min(step, self._steps - 1)
-        moves, rest = self._filter.moves[step:], self._filter.rest[step:]
-        return replace(self._filter, moves=moves, rest=rest, start=self._states[0])
+        updates, average = self._filter.updates[step:], self._filter.average[step:]
+        return self._filter._replace(updates=updates, average=average, start=self._states[0])
 
     def _step(self) -> None:
         if self._steps > 1:  # Algorithm 1 has operators for each step
             self._args = self._bind(self.n_seen)
-        _normalised(*self._args)
+        filter_pieces(*self._args)
 
     def _run(self, codes: NDArray[np.int32]) -> Floats:
         bounds = read_only(np.array([0, len(codes)]))
@@ -84,7 +83,7 @@ class SpectralScorer(OnlineScorer):
 
     def _tables(self) -> list[NDArray[Any]]:
         epsilon = np.array(self._filter.epsilon)
-        return [self._filter.moves, self._filter.start, self._filter.rest, epsilon]
+        return [self._filter.updates, self._filter.start, self._filter.average, epsilon]
 
 
 class SharedScorer(OnlineScorer):
@@ -97,16 +96,18 @@ class SharedScorer(OnlineScorer):
 
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
-        return next_shared(self._filter, self._v[None], positive_int("horizon", horizon))[0]
+        seen = np.array([self.n_seen])
+        return next_of_operators(
+            self._filter, self._v[None], seen, positive_int("horizon", horizon)
+        )[0]
 
     def _step(self) -> None:
         self._out[:] = self._run(self._seen_code)
 
     def _run(self, codes: NDArray[np.int32]) -> Floats:
         bounds = read_only(np.array([0, len(codes)]))
-        here = replace(self._filter, start=self._v)
-        piece = (codes, bounds[:-1], bounds[1:], np.ones(1, bool))
-        surprise, states = run_shared(here, *piece, 1)
+        here = replace(self._filter, tables=self._filter.tables._replace(start=self._v))
+        surprise, states = run_filter(here, codes, bounds[:-1], bounds[1:], None, 1)
         self._v = states[0]
         return surprise
 
@@ -126,7 +127,7 @@ class SharedScorer(OnlineScorer):
         return state.shape == self._v.shape
 
     def _tables(self) -> list[NDArray[Any]]:
-        o, epsilon = self._filter.operators, np.array(self._filter.epsilon)
+        o, epsilon = self._filter.operators, np.array(self._filter.tables.epsilon)
         return [o.modes, o.B, o.start, o.stop, o.rest, o.frequency, epsilon]
 
 

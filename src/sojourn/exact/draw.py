@@ -9,24 +9,17 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import SojournError
+from sojourn.scale.hashing import GOLDEN, mix_one
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
     from sojourn.exact.params import Params, Rng
 
-# Constants of the SplitMix64 generator (Steele, Lea and Flood, 2014).
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
 
 @njit(cache=True, nogil=True)
 def uniform(seed: np.uint64, draw: np.uint64) -> float:
     """The draw-th uniform number in [0, 1) of a sequence's own stream: a hash of a counter."""
-    z = seed + (draw + np.uint64(1)) * _GAMMA
-    z = (z ^ (z >> np.uint64(30))) * _MIX_1
-    z = (z ^ (z >> np.uint64(27))) * _MIX_2
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    return (mix_one(seed + (draw + np.uint64(1)) * GOLDEN) >> np.uint64(11)) * 2.0**-53
 
 
 @njit(cache=True, nogil=True)

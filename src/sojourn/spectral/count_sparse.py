@@ -3,13 +3,15 @@
 One table holds the left window L that ends at t-1, the right window R that starts at t, and the
 right window R1 one step later, so the symbol at t is the first of R. Windows are numbered by the
 order of their codes among those that occur. Tables hold every entry, however rare, so that they
-add; what is too rare to be told apart is pooled when operators are made (`shared`).
+add; rare windows are pooled when operators are made (`lowrank_operators`).
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -17,8 +19,12 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays
 from sojourn.errors import SojournError
+from sojourn.scale.hashing import mix_one
 from sojourn.spectral.holdout import Pieces
 from sojourn.spectral.windows import check_offsets
+
+if TYPE_CHECKING:
+    from sojourn.spectral.moment_tables import Shape
 
 Ids = NDArray[np.int32]
 Codes = NDArray[np.int64]
@@ -33,44 +39,26 @@ BLOCK = 1 << 23  # symbols counted at a time: their entries take some 40 bytes e
 class Sparse:
     """Counts of left windows with two right ones, those that occur only.
 
-    Parameters
-    ----------
-    offsets : tuple of int
-        The window shape; the left window is its mirror image.
-    n_symbols : int
-    left, right : int64 arrays (n_L,), (n_R,)
-        Codes of the windows that occur, ascending: their symbols in time order, as digits of a
-        number to the base `n_symbols`.
-    L, R, R1 : int32 arrays (n,)
-        Places in `left` and `right`: the window that ends at t-1, the one that starts at t, the one
-        that starts at t+1. Entries are in ascending order and all different.
-    counts : int64 array (n,)
-    first : int64 array (n_R,)
-        The first window of each sequence.
+    A window's code is its symbols in time order, as digits of a number to the base `n_symbols`. The
+    left window is the mirror image of the right one, which has the shape `offsets`. Entries are in
+    ascending order and all different.
     """
 
     offsets: tuple[int, ...]
     n_symbols: int
-    left: Codes
-    right: Codes
-    L: Ids
-    R: Ids
-    R1: Ids
-    counts: Codes
-    first: Codes
+    left: Codes  # codes of the left windows that occur, ascending                 (n_L,)
+    right: Codes  # (n_R,)
+    L: Ids  # place in `left` of the window that ends at t-1                       (n,)
+    R: Ids  # place in `right` of the window that starts at t                      (n,)
+    R1: Ids  # place in `right` of the window that starts at t+1                   (n,)
+    counts: Codes  # (n,)
+    first: Codes  # how often each right window starts a sequence                  (n_R,)
 
     def __post_init__(self) -> None:
         most = self.n_symbols ** len(check_offsets(self.offsets))
-        sizes = check_arrays(
-            self,
-            left="int64 l",
-            right="int64 r",
-            L="int32 n",
-            R="int32 n",
-            R1="int32 n",
-            counts="int64 n",
-            first="int64 r",
-        )
+        codes = {"left": "int64 l", "right": "int64 r", "first": "int64 r"}
+        ids = dict.fromkeys(("L", "R", "R1"), "int32 n")
+        sizes = check_arrays(self, counts="int64 n", **codes, **ids)
         limits = {"left": most, "right": most, "L": sizes["l"], "R": sizes["r"], "R1": sizes["r"]}
         for name, limit in limits.items():
             values = getattr(self, name)
@@ -97,47 +85,23 @@ class Sparse:
     @property
     def symbols(self) -> Ids:
         """The symbol at t of each entry: the first of R."""
-        return (self.right // self._rest).astype(np.int32)[self.R]
-
-    @property
-    def _rest(self) -> int:
-        """Number of windows that begin with the same symbol."""
-        return int(self.n_symbols ** (len(self.offsets) - 1))
+        n_with_same_first = self.n_symbols ** (len(self.offsets) - 1)
+        return (self.right // n_with_same_first).astype(np.int32)[self.R]
 
 
-def count_sparse(pieces: Pieces, offsets: tuple[int, ...], n_symbols: int) -> Sparse:
-    """Count the windows of the pieces.
-
-    Examples
-    --------
-    >>> from sojourn.spectral.holdout import split
-    >>> from sojourn.data.sequences import Sequences
-    >>> pieces, _ = split(Sequences.from_lists([[0, 1, 1, 0, 1]]), 0.0)
-    >>> table = count_sparse(pieces, (0,), 2)
-    >>> np.array([table.L, table.R, table.R1, table.counts])
-    array([[0, 1, 1],
-           [1, 0, 1],
-           [1, 1, 0],
-           [1, 1, 1]])
-    """
-    window = np.array(offsets, np.int64)
-    total: Sparse | None = None
-    cuts = np.searchsorted(
-        np.cumsum(pieces.ends - pieces.begins), np.arange(BLOCK, pieces.n_total, BLOCK)
-    )
-    for part in np.split(np.arange(len(pieces)), cuts):
-        block = pieces.take(part)
-        where = (block.codes, block.begins, block.ends, block.fresh)
-        left, right, L, R, R1, first = _windows(*where, window, n_symbols)
+def count_sparse(pieces: Pieces, shape: Shape) -> Sparse:
+    """Count the windows of the pieces."""
+    window = np.array(shape.offsets, np.int64)
+    tables = []
+    for batch in pieces.batches(BLOCK):
+        left, right, L, R, R1, first = _windows(*batch.spans, window, shape.n_symbols)
         left, new_left = _ranked(left)
         right, new_right = _ranked(right)
         entries = _counted(new_left[L], new_right[R], new_right[R1])
         ordered = np.zeros(len(right), np.int64)
         ordered[new_right] = first
-        table = Sparse(offsets, n_symbols, left, right, *entries, ordered)
-        total = table if total is None else total + table
-    assert total is not None  # a split has at least one part
-    return total
+        tables.append(Sparse(shape.offsets, shape.n_symbols, left, right, *entries, ordered))
+    return reduce(operator.add, tables)
 
 
 def _counted(L: Ids, R: Ids, R1: Ids) -> tuple[Ids, Ids, Ids, Codes]:
@@ -197,11 +161,8 @@ def _union(a, b):  # type: ignore[no-untyped-def]
 def _merge(L, R, R1, counts, L2, R2, R12, counts2):  # type: ignore[no-untyped-def]
     """Two sorted sets of entries as one, the counts of equal ones added."""
     n, m = len(L), len(L2)
-    out_L, out_R, out_R1 = (
-        np.empty(n + m, np.int32),
-        np.empty(n + m, np.int32),
-        np.empty(n + m, np.int32),
-    )
+    out_L, out_R = np.empty(n + m, np.int32), np.empty(n + m, np.int32)
+    out_R1 = np.empty(n + m, np.int32)
     out = np.empty(n + m, np.int64)
     i = j = k = 0
     while i < n or j < m:
@@ -229,18 +190,10 @@ def _merge(L, R, R1, counts, L2, R2, R12, counts2):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def _mixed(h):  # type: ignore[no-untyped-def]
-    """The finalizer of splitmix64."""
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True)
 def _place_of(code, slots, known, n):  # type: ignore[no-untyped-def]
     """The number of a window, which is `n` and noted where it is new; open addressing."""
     mask = np.uint64(len(slots) - 1)
-    s = _mixed(np.uint64(code)) & mask
+    s = mix_one(np.uint64(code)) & mask
     while slots[s] != EMPTY:
         if known[slots[s]] == code:
             return slots[s]
@@ -263,7 +216,7 @@ def _room(slots, known, n, more):  # type: ignore[no-untyped-def]
     grown[:n] = known[:n]
     mask = np.uint64(size - 1)
     for i in range(n):
-        s = _mixed(np.uint64(grown[i])) & mask
+        s = mix_one(np.uint64(grown[i])) & mask
         while slots[s] != EMPTY:
             s = (s + np.uint64(1)) & mask
         slots[s] = i

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 from sojourn.spectral.holdout import Pieces
-from sojourn.spectral.moment_tables import Adjacent, Gapped, Shape
+from sojourn.spectral.moment_tables import Adjacent, Form, Gapped, Shape
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.theory.step import step_matrix
 from sojourn.spectral.windows import check_offsets
@@ -53,31 +53,32 @@ def exact_moments(
     >>> H.shape, np.linalg.matrix_rank(H)
     ((9, 9), np.int64(4))
     """
-    gapped = gapped or per_step
-    steps = length if per_step else 0
-    shapes = [Shape(check_offsets(w), params.n_symbols, gapped, steps) for w in windows]
+    form = Form.of(gapped, per_step)
+    n_steps = length if per_step else 1
+    shapes = [Shape(check_offsets(window), params.n_symbols, form) for window in windows]
     for shape in shapes:
-        shape.check(full=True)
+        shape.check(n_steps, full=True)
         if length < shape.needs:
             raise SojournError(
                 f"windows {shape.offsets} need sequences of at least {shape.needs} symbols, not "
                 f"{length}"
             )
-    make = _gapped if gapped else _adjacent
-    tables = tuple(make(params, shape, length) for shape in shapes)
-    no = np.empty(0, np.int64)
-    none = Pieces(no.astype(np.int32), no, no, no.astype(bool), no.astype(np.uint64))
-    return Moments(tables, none, 1, length, length)
+    tables: list[Adjacent | Gapped] = []
+    for shape in shapes:
+        chain = _Chain(params, shape.offsets)
+        adjacent = form is Form.ADJACENT
+        tables.append(_adjacent(chain, length) if adjacent else _gapped(chain, length, n_steps))
+    return Moments(tuple(tables), Pieces.none(), 1, length, length)
 
 
 class _Chain:
-    """The hidden chain over (x, d), and the laws of windows given or with its state."""
+    """The hidden chain over S = n_x · n_d pairs (x, d), and the windows seen from its states."""
 
     def __init__(self, params: Params, window: tuple[int, ...]) -> None:
-        self.V = step_matrix(params.transition, params.duration).T  # (S, S), rows sum to one
+        self.V = step_matrix(params.transition, params.duration).T  # rows sum to one        (S, S)
         self.E = np.tile(params.emission, (params.max_duration, 1))  # (S, n_o)
-        self.law = (params.start[:, None] * params.duration).T.ravel()  # (S,) at t = 1
-        self.window = window
+        self.start = (params.start[:, None] * params.duration).T.ravel()  # p(state at t = 1)  (S,)
+        self.window, self.span = window, window[-1]
 
     def right(self) -> Array:
         """p(R | state at the window's first step), (S, n_R)."""
@@ -87,49 +88,46 @@ class _Chain:
             F = (self.E[:, :, None] * F[:, None, :]).reshape(len(F), -1)
         return F
 
-    def left(self, law: Array) -> Array:
-        """p(L, state at the window's last step), (n_L, S), from the law at its first step."""
-        J = (law[:, None] * self.E).T
+    def left(self, first: Array) -> Array:
+        """p(L, state at the window's last step), (n_L, S), given p(state) at its first step."""
+        J = (first[:, None] * self.E).T
         for gap in reversed(np.diff(self.window)):
             J = J @ np.linalg.matrix_power(self.V, gap)
             J = (J[:, None, :] * self.E.T).reshape(-1, J.shape[1])
         return J
 
-    def laws(self, n: int, apart: bool = False) -> Array:
+    def states(self, n: int, apart: bool = False) -> Array:
         """p(state) at the first n steps, (n, S); summed over them if not `apart`, (1, S)."""
-        law, out = self.law, np.empty((n, len(self.law)))
+        p, out = self.start, np.empty((n, len(self.start)))
         for row in out:
-            row[:] = law
-            law = law @ self.V
+            row[:] = p
+            p = p @ self.V
         return out if apart else out.sum(axis=0, keepdims=True)
 
 
-def _adjacent(params: Params, shape: Shape, length: int) -> Adjacent:
-    window, chain = shape.offsets, _Chain(params, shape.offsets)
-    F, span = chain.right(), window[-1]
-    # L's first step for t = span + 1, ..., length - span - 2
-    law = chain.laws(length - 2 * span - 2)[0]
-    J = chain.left(law) @ chain.V  # p(L, state at t)                        (n_L, S)
+def _adjacent(chain: _Chain, length: int) -> Adjacent:
+    F = chain.right()
+    # p(state) at L's first step, for t = span + 1, ..., length - span - 2
+    first = chain.states(length - 2 * chain.span - 2)[0]
+    J = chain.left(first) @ chain.V  # p(L, state at t)                        (n_L, S)
     H_o = np.stack([(J * e) @ chain.V @ F for e in chain.E.T], axis=1)
-    return Adjacent(window, J @ F, H_o, chain.law @ F)
+    return Adjacent(chain.window, J @ F, H_o, chain.start @ F)
 
 
-def _gapped(params: Params, shape: Shape, length: int) -> Gapped:
-    window, chain = shape.offsets, _Chain(params, shape.offsets)
-    V, E, F, span = chain.V, chain.E, chain.right(), window[-1]
-    n, n_o, apart = F.shape[1], E.shape[1], shape.steps > 0
-    n_t = max(shape.steps, 1)
+def _gapped(chain: _Chain, length: int, n_t: int) -> Gapped:
+    V, E, F, span = chain.V, chain.E, chain.right(), chain.span
+    n, n_o, apart = F.shape[1], E.shape[1], n_t > 1
     M_LoR, M_LR, M_LR1 = np.zeros((n_t, n, n_o, n)), np.zeros((n_t, n, n)), np.zeros((n_t, n, n))
     M_oo = np.zeros((n_t, n_o, n_o))
-    for t, law in enumerate(chain.laws(length - 1, apart)):
-        M_oo[t] = (law[:, None] * E).T @ V @ E
-    # `law` is that at the first step of L; o lies span + 1 steps later
-    for t, law in enumerate(chain.laws(length - 2 * span - 2, apart), apart * (span + 1)):
-        J = chain.left(law) @ V  # p(L, state at t)                              (n_L, S)
+    for t, p in enumerate(chain.states(length - 1, apart)):
+        M_oo[t] = (p[:, None] * E).T @ V @ E
+    # p is p(state) at the first step of L; o lies span + 1 steps later
+    for t, p in enumerate(chain.states(length - 2 * span - 2, apart), apart * (span + 1)):
+        J = chain.left(p) @ V  # p(L, state at t)                              (n_L, S)
         M_LoR[t] = np.stack([(J * e) @ V @ F for e in E.T], axis=1)
     # and the first R span + 2 steps later
-    for t, law in enumerate(chain.laws(length - 2 * span - 3, apart), apart * (span + 2)):
-        J = chain.left(law) @ V @ V
+    for t, p in enumerate(chain.states(length - 2 * span - 3, apart), apart * (span + 2)):
+        J = chain.left(p) @ V @ V
         M_LR[t], M_LR1[t] = J @ F, J @ V @ F
-    root = np.einsum("sa,s,st,tb,tu,ur->abr", E, chain.law, V, E, V, F, optimize=True)
-    return Gapped(window, M_LoR, M_LR, M_LR1, M_oo, root)
+    root = np.einsum("sa,s,st,tb,tu,ur->abr", E, chain.start, V, E, V, F, optimize=True)
+    return Gapped(chain.window, M_LoR, M_LR, M_LR1, M_oo, root)

@@ -3,8 +3,8 @@
 Given the state a symbol depends on nothing else, so the table H_o[l, r] has rank n_x over symbols
 as well: B_o = Σ_m modes[o, m] B^(m) with n_x matrices B^(m) in place of n_o. The modes are the
 leading singular vectors of how often symbols and the windows beside them occur together, scaled as
-H is; the paper's Õ is the same projection. A symbol that occurred five times is then told by
-n_x numbers and not by k², and a model grows by n_x numbers a symbol.
+H is; the paper's Õ is the same projection. A symbol that occurred five times is then described by
+n_x numbers and not by k², and a model grows by n_x numbers per symbol.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sojourn.spectral.operators import ROUNDING, Operators, inverse, inverse_roo
 
 Array = NDArray[np.float64]
 
-# From this many symbols on they share operators; below, a matrix a symbol is small and faster.
+# From this many symbols on they share operators; below, one matrix per symbol is small and faster.
 SHARED_FROM = 257
-# Windows told apart on either side; the rest are pooled.
+# Windows with a pool of their own on either side; the rest share.
 MAX_WINDOWS = 1 << 15
 # A matrix with this share of entries, or few rows, is faster to multiply when it is not sparse.
 DENSE_SHARE, DENSE_ROWS = 1 / 16, 1 << 12
@@ -37,41 +37,22 @@ DENSE_SHARE, DENSE_ROWS = 1 / 16, 1 << 12
 class SharedOperators:
     """A linear model of sequences over many symbols, as `Operators` is one over few.
 
-    Parameters
-    ----------
-    start, stop, rest : arrays (k,)
-        Before the first symbol, after the last, and on average; ``rest · stop = 1``.
-    modes : array (n_o, m)
-    B : array (m, k, k)
-        The operator of symbol o is ``Σ_m modes[o, m] B[m]``.
-    frequency : array (n_o,)
-        How often each symbol occurs; positive, and sums to one.
-    singular_values : array
-        Of the moment matrix, largest first.
-    rank : int
-        Number of singular directions in use.
+    The operator of symbol o is ``Σ_m modes[o, m] B[m]``.
     """
 
-    start: Array
-    stop: Array
-    rest: Array
-    modes: Array
-    B: Array
-    frequency: Array
-    singular_values: Array
-    rank: int
+    start: Array  # before the first symbol                                       (k,)
+    stop: Array  # after the last                                                 (k,)
+    rest: Array  # the average state; rest · stop = 1                             (k,)
+    modes: Array  # (n_o, m)
+    B: Array  # (m, k, k)
+    frequency: Array  # of each symbol; positive, and sums to one                 (n_o,)
+    singular_values: Array  # of the moment matrix, largest first
+    rank: int  # number of singular directions in use
 
     def __post_init__(self) -> None:
-        sizes = check_arrays(
-            self,
-            start="float64 k",
-            stop="float64 k",
-            rest="float64 k",
-            modes="float64 o m",
-            B="float64 m k k",
-            frequency="float64 o",
-            singular_values="float64 s",
-        )
+        vectors = dict.fromkeys(("start", "stop", "rest"), "float64 k")
+        forms = {"frequency": "float64 o", "singular_values": "float64 s"}
+        sizes = check_arrays(self, modes="float64 o m", B="float64 m k k", **vectors, **forms)
         if 0 in sizes.values():
             raise SojournError(f"operators need at least one symbol, mode and direction: {sizes}")
         if not (self.frequency > 0).all():
@@ -86,7 +67,7 @@ class SharedOperators:
 
 @dataclass(frozen=True, eq=False)
 class SharedSpectrum:
-    """Operators at the largest rank that was asked for; any smaller rank is a corner of them."""
+    """Operators at the largest rank asked for; any smaller rank is a leading block of them."""
 
     singular_values: Array
     modes: Array
@@ -115,25 +96,7 @@ class SharedSpectrum:
 
 
 def decompose_sparse(table: Sparse, max_rank: int, n_states: int, seed: int = 0) -> SharedSpectrum:
-    """Operators of a sparse table, up to a rank.
-
-    Parameters
-    ----------
-    table : Sparse
-    max_rank : int
-    n_states : int
-        Number of modes of the symbols, where they share operators.
-    seed : int
-        Of the random projections.
-
-    Examples
-    --------
-    >>> from sojourn import Params, count
-    >>> seqs = Params.random(2, 2, 300, rng=0).sample(100, 50, rng=1)
-    >>> spectrum = decompose_sparse(count(seqs, [(0,)], holdout=False).tables[0], 4, 2)
-    >>> spectrum.cut(4).modes.shape
-    (300, 2)
-    """
+    """Operators of a sparse table, up to a rank; where symbols share them, by n_states modes."""
     # One thread adds in one order: the same bits always.
     with threadpool_limits(1, user_api="blas"):
         return _decompose(table, max_rank, n_states, seed)
@@ -203,18 +166,10 @@ def _modes(
 def pools(nearest: NDArray[np.int64], weights: Array, most: int) -> NDArray[np.int32]:
     """The pool of each window: its own for the frequent ones, one for all others near a symbol.
 
-    Half of the pools are those of the most frequent windows. What is left of the windows is pooled
-    by the symbol nearest to t, and where too rare even so, into one last pool. Ties go to the
-    window that comes first.
-
-    Parameters
-    ----------
-    nearest : array (n,)
-        The symbol of each window that is nearest to t.
-    weights : array (n,)
-        How often each window occurs.
-    most : int
-        Largest number of pools.
+    `nearest` is the symbol of each window that is nearest to t, `weights` how often the window
+    occurs, `most` the largest number of pools. Half of them are for the most frequent windows. The
+    other windows are pooled by the symbol nearest to t, and where too rare even so, into one last
+    pool. Of equal weights the window that comes first wins.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which window, which rank and which ε: by the likelihood of what was held out."""
+"""Operators from moments; window, rank and ε by the likelihood of what was held out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from sojourn.errors import SojournError
 from sojourn.spectral.count_dense import Table
 from sojourn.spectral.count_sparse import Sparse
-from sojourn.spectral.filter import Filter, make_filter, run_filter
+from sojourn.spectral.filter import AnyFilter, make_filter, run_filter
 from sojourn.spectral.holdout import Pieces
-from sojourn.spectral.lowrank_filter import SharedFilter
 from sojourn.spectral.lowrank_operators import (
     SHARED_FROM,
     SharedOperators,
@@ -20,9 +19,10 @@ from sojourn.spectral.lowrank_operators import (
 )
 from sojourn.spectral.moment_tables import Adjacent, shape_of
 from sojourn.spectral.moments import Moments
-from sojourn.spectral.operators import Operators, PaperSpectrum, Spectrum, decompose
+from sojourn.spectral.operators import Operators, Spectrum, learn_adjacent
+from sojourn.spectral.paper import PaperSpectrum, algorithm_1, algorithm_2
 
-# Ranks that differ by less than a third are rarely told apart by what is held out.
+# Held-out data rarely separate ranks that differ by less than a third.
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 # A rank search stops after this many ranks in a row that did not improve on the best.
 PATIENCE = 2
@@ -38,7 +38,7 @@ Learned = Operators | SharedOperators
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate and its log-likelihood a symbol on the held-out pieces, in nats."""
+    """One candidate, and its log-likelihood per symbol on the held-out pieces, in nats."""
 
     offsets: tuple[int, ...]
     rank: int
@@ -48,22 +48,12 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The candidate that was chosen, and all that were tried.
+    """The candidate that was chosen, and all that were tried."""
 
-    Parameters
-    ----------
-    table : int
-        Which of the tables of moments, and so which window.
-    rank : int
-    epsilon : float
-    trials : tuple of Trial
-        Empty where nothing was held out and there was no comparison.
-    """
-
-    table: int
+    table: int  # which of the tables of moments, and so which window
     rank: int
     epsilon: float
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...]  # empty where nothing was held out to compare by
 
 
 def learn(
@@ -92,11 +82,6 @@ def learn(
     seed : int
         Of the random projections that large tables are decomposed with.
 
-    Returns
-    -------
-    operators : Operators
-    choice : Choice
-
     Examples
     --------
     >>> from sojourn.spectral.moments import count
@@ -107,8 +92,8 @@ def learn(
     (1, 4)
     """
     choice = choose(moments, rank, max_rank, n_states, n_jobs, seed)
-    spectrum = _spectrum(moments.whole(choice.table), choice.rank, n_states, seed)
-    return spectrum.cut(choice.rank), choice
+    table = moments.with_heldout(choice.table)
+    return decompose(table, choice.rank, n_states, seed).cut(choice.rank), choice
 
 
 def choose(
@@ -121,81 +106,74 @@ def choose(
 ) -> Choice:
     """Choose window, rank and ε; see `learn`."""
     n_o = shape_of(moments.tables[0]).n_symbols
-    heldout = _few(moments.heldout, MAX_SCORED // n_o)
+    epsilons = [e / n_o for e in (SHARED_EPSILONS if n_o >= SHARED_FROM else EPSILONS)]
     counted = [i for i, table in enumerate(moments.tables) if _counted(table)]
     if not counted or moments.heldout.n_total == 0:
-        # Nothing to compare, or to compare by: the first window that occurs, one direction a state.
-        tables = range(len(moments.tables))
-        usable = counted or [i for i in tables if _counted(moments.whole(i))]
-        if not usable:
-            raise SojournError(
-                f"no sequence is long enough: the longest of {moments.n_sequences} has "
-                f"{moments.longest} symbols (an array's n_features = {moments.longest}), and "
-                f"windows {[t.offsets for t in moments.tables]} need {moments.needs}, none of them "
-                f"missing; give longer sequences or a smaller max_duration or window, or lengths= "
-                f"where the rows of X are sequences end to end"
-            )
-        return Choice(usable[0], rank or min(n_states, max_rank), _epsilons(n_o)[0] / n_o, ())
+        # Nothing to compare, or to compare by: the first window that occurs, a rank of n_states.
+        return Choice(_first_usable(moments), rank or min(n_states, max_rank), epsilons[0], ())
+    heldout = _few(moments.heldout, MAX_SCORED // n_o)
     trials: list[tuple[Trial, int, Learned]] = []
     for i in counted:
-        table = moments.tables[i]
-        spectrum = _spectrum(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
-        found = _search(spectrum, table, rank, n_states, heldout, n_jobs)
-        trials += [(trial, i, operators) for trial, operators in found]
+        offsets, best, since = moments.tables[i].offsets, -np.inf, 0
+        spectrum = decompose(moments.tables[i], rank or min(max_rank, RANKS[-1]), n_states, seed)
+        ranks = [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]
+        for k in [rank] if rank else ranks:
+            operators = spectrum.cut(k)
+            score = heldout_score(make_filter(operators, epsilons[0]), heldout, n_jobs)
+            trials.append((Trial(offsets, operators.rank, epsilons[0], score), i, operators))
+            best, since = (score, 0) if score > best else (best, since + 1)
+            # Below one direction per state, each may gain nothing without the next.
+            if since >= PATIENCE and k >= n_states:
+                break
     best_trial, i, operators = max(trials, key=lambda found: found[0].score)
     refined = [best_trial]
-    for scaled in _epsilons(n_o)[1:]:
-        score = heldout_score(make_filter(operators, scaled / n_o), heldout, n_jobs)
-        refined.append(Trial(best_trial.offsets, best_trial.rank, scaled / n_o, score))
+    for epsilon in epsilons[1:]:
+        score = heldout_score(make_filter(operators, epsilon), heldout, n_jobs)
+        refined.append(Trial(best_trial.offsets, best_trial.rank, epsilon, score))
     chosen = max(refined, key=lambda trial: trial.score)
     tried = tuple(trial for trial, _, _ in trials) + tuple(refined[1:])
     return Choice(i, chosen.rank, chosen.epsilon, tried)
 
 
-def heldout_score(model: Filter | SharedFilter, pieces: Pieces, n_jobs: int | None = None) -> float:
-    """Log-likelihood a symbol of the pieces; those that start in mid-sequence from the average."""
-    args = (pieces.codes, pieces.begins, pieces.ends, pieces.fresh)
-    surprise, _ = run_filter(model, *args, n_jobs)
+def decompose(
+    table: Table, max_rank: int, n_states: int, seed: int = 0
+) -> Spectrum | PaperSpectrum | SharedSpectrum:
+    """Operators of a table of moments, up to a rank, by the algorithm that it was counted for.
+
+    Examples
+    --------
+    >>> from sojourn.exact.params import Params
+    >>> from sojourn.spectral.exact_moments import exact_moments
+    >>> p = Params.random(2, 2, 3, rng=0)
+    >>> decompose(exact_moments(p, [(0, 1)]).tables[0], 4, 2).cut(4).B.shape
+    (1, 3, 4, 4)
+    """
+    if isinstance(table, Sparse):
+        return decompose_sparse(table, max_rank, n_states, seed)
+    if isinstance(table, Adjacent):
+        return learn_adjacent(table, max_rank, seed)
+    algorithm = algorithm_1 if len(table.M_LoR) > 1 else algorithm_2
+    return algorithm(table, max_rank, n_states, seed)
+
+
+def heldout_score(model: AnyFilter, pieces: Pieces, n_jobs: int | None = None) -> float:
+    """Log-likelihood per symbol; pieces that start in mid-sequence start from the average state."""
+    surprise, _ = run_filter(model, *pieces.spans, n_jobs)
     return -float(surprise.sum()) / max(int((pieces.codes >= 0).sum()), 1)
 
 
-def _search(
-    spectrum: Spectrum | PaperSpectrum | SharedSpectrum,
-    table: Table,
-    rank: int | None,
-    n_states: int,
-    pieces: Pieces,
-    n_jobs: int | None,
-) -> list[tuple[Trial, Learned]]:
-    """Trials of one window at growing ranks, until they stop to improve.
-
-    Below a direction a state they need not: each may gain nothing without the next.
-    """
-    n_o = shape_of(table).n_symbols
-    epsilon = _epsilons(n_o)[0] / n_o
-    ranks = [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]
-    found: list[tuple[Trial, Learned]] = []
-    best, since = -np.inf, 0
-    for k in [rank] if rank else ranks:
-        operators = spectrum.cut(k)
-        score = heldout_score(make_filter(operators, epsilon), pieces, n_jobs)
-        found.append((Trial(table.offsets, operators.rank, epsilon, score), operators))
-        best, since = (score, 0) if score > best else (best, since + 1)
-        if since >= PATIENCE and k >= n_states:
-            break
-    return found
-
-
-def _spectrum(
-    table: Table, max_rank: int, n_states: int, seed: int
-) -> Spectrum | PaperSpectrum | SharedSpectrum:
-    if isinstance(table, Sparse):
-        return decompose_sparse(table, max_rank, n_states, seed)
-    return decompose(table, max_rank, n_states, seed)
-
-
-def _epsilons(n_symbols: int) -> tuple[float, ...]:
-    return SHARED_EPSILONS if n_symbols >= SHARED_FROM else EPSILONS
+def _first_usable(moments: Moments) -> int:
+    """The first table in which anything was counted, the held-out pieces included."""
+    for i in range(len(moments.tables)):
+        if _counted(moments.tables[i]) or _counted(moments.with_heldout(i)):
+            return i
+    raise SojournError(
+        f"no sequence is long enough: the longest of {moments.n_sequences} has "
+        f"{moments.longest} symbols (an array's n_features = {moments.longest}), and "
+        f"windows {[t.offsets for t in moments.tables]} need {moments.needs}, none of them "
+        f"missing; give longer sequences or a smaller max_duration or window, or lengths= "
+        f"where the rows of X are sequences end to end"
+    )
 
 
 def _few(pieces: Pieces, n: int) -> Pieces:

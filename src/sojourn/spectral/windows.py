@@ -1,27 +1,21 @@
-"""Windows of time steps: which symbols to read so that they tell the hidden state.
+"""Windows of time steps: which symbols to read so that they determine the hidden state.
 
 A window is a tuple of offsets, ``0 = o_0 < o_1 < ...``. The right window at time s reads the
 symbols at s + o_j; the left window that ends at s reads those at s - o_j. Both are coded in time
 order, the earliest symbol first.
 
 The hidden state is the pair (x, d): the state and the steps that remain in it, this one counted.
-In matrices it has the index ``(d - 1) * n_x + x``: the paper's blocks, one a duration.
+In matrices it has the index ``(d - 1) * n_x + x``: the paper's blocks, one per duration.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
-
-from numpy.typing import NDArray
 
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
-
-Matrix = NDArray[Any]  # float64, or residues modulo a prime
-Product = Callable[[Matrix, Matrix], Matrix]
 
 # Windows that are only tried have smaller tables, decomposed in hundredths of a second.
 MAX_CANDIDATE_ENTRIES = 2**23
@@ -31,18 +25,8 @@ MAX_CANDIDATE_LENGTH = 8
 def window_length(n_states: int, max_duration: int, n_symbols: int | None = None) -> int:
     """Number of symbols a window needs: the smallest ℓ with n_x^(ℓ-1) ≥ n_d.
 
-    Parameters
-    ----------
-    n_states, max_duration : int
-        Sizes n_x and n_d of the model.
-    n_symbols : int, optional
-        Number of symbols n_o; where it is smaller than n_x it takes the place of n_x, because a
-        symbol cannot tell more states apart than there are symbols.
-
-    Returns
-    -------
-    int
-        ℓ; 1 where one state or one symbol leaves nothing to tell apart.
+    Where there are fewer symbols than states, n_o takes the place of n_x, because a symbol cannot
+    separate more states than there are symbols.
 
     Examples
     --------
@@ -61,16 +45,9 @@ def theorem_offsets(
 ) -> tuple[int, ...]:
     """Offsets of Theorem 1: gaps that grow with the powers of n_x, over a span of n_d steps.
 
-    Parameters
-    ----------
-    n_states, max_duration : int
-        Sizes n_x and n_d of the model.
-    n_symbols : int, optional
-        Number of symbols; see `window_length`.
-    length : int, optional
-        Number ℓ of offsets asked for; `window_length` where not given. Theorem 1 places a shorter
-        window at the end of the span; here it is moved to start at 0, which leaves its rank as it
-        is. A longer one repeats offset 0 and is therefore cut to the full one.
+    Theorem 1 places a window that is shorter than `window_length` at the end of the span; here it
+    is moved to start at 0, which leaves its rank as it is. A longer one repeats offset 0 and is
+    therefore cut to the full one.
 
     Examples
     --------
@@ -90,24 +67,12 @@ def theorem_offsets(
 
 
 def contiguous_offsets(length: int) -> tuple[int, ...]:
-    """Offsets of ``length`` symbols in a row.
-
-    Examples
-    --------
-    >>> contiguous_offsets(3)
-    (0, 1, 2)
-    """
+    """Offsets of ``length`` symbols in a row."""
     return tuple(range(positive_int("length", length)))
 
 
 def check_offsets(offsets: Sequence[int]) -> tuple[int, ...]:
-    """The offsets as a tuple of integers, or an error that says what is wrong with them.
-
-    Examples
-    --------
-    >>> check_offsets([0, 2, 5])
-    (0, 2, 5)
-    """
+    """The offsets as a tuple of integers, or an error that says what is wrong with them."""
     try:
         window = tuple(operator.index(offset) for offset in offsets)
     except TypeError:
@@ -125,13 +90,7 @@ def check_offsets(offsets: Sequence[int]) -> tuple[int, ...]:
 def choose_offsets(
     windows: str | Sequence[int], n_states: int, max_duration: int, n_symbols: int | None = None
 ) -> tuple[int, ...]:
-    """Offsets for ``"theorem"``, ``"contiguous"`` (both of `window_length`) or given ones.
-
-    Examples
-    --------
-    >>> choose_offsets("theorem", 4, 6), choose_offsets("contiguous", 4, 6)
-    ((0, 2, 5), (0, 1, 2))
-    """
+    """Offsets for ``"theorem"``, ``"contiguous"`` (both of `window_length`) or given ones."""
     if not isinstance(windows, str):
         return check_offsets(windows)
     if windows == "theorem":
@@ -148,8 +107,6 @@ def candidate_offsets(
 ) -> tuple[tuple[int, ...], ...]:
     """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's.
 
-    From 25 symbols on a full table of two is too large: then they are one symbol, and two.
-
     Examples
     --------
     >>> candidate_offsets(4, 6, 5)
@@ -161,7 +118,8 @@ def candidate_offsets(
         if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
     ]
     if len(fitting) == 1:
-        # Two are counted sparsely: with one symbol they tell most of what data of any size can.
+        # From 25 symbols on a full table of two is too large, but two can be counted sparsely: one
+        # and two symbols give most of what data of any size can.
         return fitting[0], contiguous_offsets(2)
     theorem = theorem_offsets(n_states, max_duration, n_symbols)
     if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
@@ -170,6 +128,6 @@ def candidate_offsets(
 
 
 def base_of(n_states: int, n_symbols: int | None) -> int:
-    """How many states one symbol can tell apart."""
+    """How many states one symbol can separate."""
     n_x = positive_int("n_states", n_states)
     return n_x if n_symbols is None else min(n_x, positive_int("n_symbols", n_symbols))

@@ -18,16 +18,7 @@ Product = Callable[[Matrix, Matrix], Matrix]
 
 
 def step_matrix(transition: Matrix, duration: Matrix) -> Matrix:
-    """The matrix V of one step: ``V[(x', d'), (x, d)] = p(x', d' | x, d)``.
-
-    Parameters
-    ----------
-    transition : array, shape (n_x, n_x)
-    duration : array, shape (n_x, n_d)
-
-    Returns
-    -------
-    array, shape (n_x·n_d, n_x·n_d)
+    """The matrix V of one step, ``V[(x', d'), (x, d)] = p(x', d' | x, d)``, (n_x·n_d, n_x·n_d).
 
     Examples
     --------
@@ -59,19 +50,10 @@ def khatri_rao(A: Matrix, B: Matrix) -> Matrix:
 
 
 def sequential_states(params: Params, length: int) -> NDArray[np.float64]:
-    """Algorithm 3: the matrix T of ``length`` states in a row.
+    """Algorithm 3: the matrix T of ``length`` states in a row, (n_x^ℓ, n_x·n_d).
 
-    Returns
-    -------
-    array, shape (n_x^ℓ, n_x·n_d)
-        ``p(x_{t+1}, ..., x_{t+ℓ} | x_t, d_t)``. Rows are coded in time order, the earliest state
-        being the most significant digit (the paper's rows in another order).
-
-    Examples
-    --------
-    >>> p = Params.random(2, 3, 4, rng=0)
-    >>> sequential_states(p, 2).shape
-    (4, 6)
+    ``p(x_{t+1}, ..., x_{t+ℓ} | x_t, d_t)``. Rows are coded in time order, the earliest state being
+    the most significant digit (the paper's rows in another order).
     """
     n_x, n_d = params.n_states, params.max_duration
     check_table(n_x ** positive_int("length", length), n_x * n_d)
@@ -83,22 +65,12 @@ def sequential_states(params: Params, length: int) -> NDArray[np.float64]:
 
 
 def efficient_states(params: Params) -> NDArray[np.float64]:
-    """Algorithm 4, its errata mended: the matrix T of the states in Theorem 1's window.
+    """Algorithm 4, corrected: the matrix T of the states in Theorem 1's window, (n_x^ℓ, n_x·n_d).
 
-    Three things differ from the printed algorithm: the loop runs to n_d - 1, the counter c grows
-    only where a state is added, and T starts as ``p(x_t | x_t, d_t)`` in place of
-    ``p(x_{t+1} | x_t, d_t)``, without which the last offset would be one more than Theorem 1's.
-
-    Returns
-    -------
-    array, shape (n_x^ℓ, n_x·n_d)
-        ``p(x_{t+1+o} for o in theorem_offsets | x_t, d_t)``, rows in time order.
-
-    Examples
-    --------
-    >>> p = Params.random(3, 8, 4, rng=0)
-    >>> np.linalg.matrix_rank(efficient_states(p)) == 3 * 8
-    np.True_
+    ``p(x_{t+1+o} for o in theorem_offsets | x_t, d_t)``, rows in time order. Three things differ
+    from the printed algorithm: the loop runs to n_d - 1, the counter c grows only where a state is
+    added, and T starts as ``p(x_t | x_t, d_t)`` in place of ``p(x_{t+1} | x_t, d_t)``, without
+    which the last offset would be one more than Theorem 1's.
     """
     n_x, n_d = params.n_states, params.max_duration
     base = base_of(n_x, params.n_symbols)
@@ -119,26 +91,7 @@ def future_states(
 ) -> Matrix:
     """The matrix T of any right window: ``p(x_{t+1+o} for o in offsets | x_t, d_t)``.
 
-    Parameters
-    ----------
-    V : array, shape (n_x·n_d, n_x·n_d)
-        The `step_matrix`.
-    n_states : int
-    offsets : sequence of int
-    product : callable
-        Matrix product; residues modulo a prime have their own.
-
-    Returns
-    -------
-    array, shape (n_x^ℓ, n_x·n_d)
-
-    Examples
-    --------
-    >>> from sojourn.spectral.windows import theorem_offsets
-    >>> p = Params.random(3, 8, 4, rng=0)
-    >>> T = future_states(step_matrix(p.transition, p.duration), 3, theorem_offsets(3, 8))
-    >>> np.allclose(T, efficient_states(p))
-    True
+    V is the `step_matrix`; residues modulo a prime have their own `product` of matrices.
     """
     window = check_offsets(offsets)
     check_table(n_states ** len(window), len(V))
@@ -151,38 +104,17 @@ def future_states(
 
 
 def past_states(
-    V: Matrix, law: Matrix, n_states: int, offsets: Sequence[int], product: Product = np.matmul
+    V: Matrix, first: Matrix, n_states: int, offsets: Sequence[int], product: Product = np.matmul
 ) -> Matrix:
-    """Joint law of a left window's states and the hidden state at its end.
+    """Joint distribution of a left window's states and the hidden state at its end.
 
-    Parameters
-    ----------
-    V : array, shape (n_x·n_d, n_x·n_d)
-        The `step_matrix`.
-    law : array, shape (n_x·n_d,)
-        ``p(x, d)`` at the window's first time step.
-    n_states : int
-    offsets : sequence of int
-    product : callable
-        Matrix product; residues modulo a prime have their own.
-
-    Returns
-    -------
-    array, shape (n_x^ℓ, n_x·n_d)
-        ``p(x_{t-o} for o in offsets, x_t, d_t)``, rows in time order.
-
-    Examples
-    --------
-    >>> p = Params.random(3, 8, 4, rng=0)
-    >>> law = (p.start[:, None] * p.duration).T.ravel()
-    >>> left = past_states(step_matrix(p.transition, p.duration), law, 3, (0, 1))
-    >>> left.shape, round(left.sum(), 12)
-    ((9, 24), np.float64(1.0))
+    ``p(x_{t-o} for o in offsets, x_t, d_t)``, rows in time order, given `first`, p(x, d) at the
+    window's first time step.
     """
     window = check_offsets(offsets)
     check_table(n_states ** len(window), len(V))
     E = _indicator(n_states, len(V) // n_states, V.dtype)
-    joint = law * E
+    joint = first * E
     for gap in reversed(np.diff(window)):  # mirrored: the largest gaps lie far from the end
         for _ in range(gap):
             joint = product(joint, V.T)
@@ -191,12 +123,7 @@ def past_states(
 
 
 def check_table(rows: int, columns: int) -> None:
-    """Raise if a table of this shape is too large to hold.
-
-    Examples
-    --------
-    >>> check_table(729, 320)
-    """
+    """Raise if a table of this shape is too large to hold."""
     if rows * columns > MAX_ENTRIES:
         raise SojournError(
             f"a table of {rows} × {columns} entries would take {rows * columns / 2**27:.3g} GiB; "
