@@ -9,6 +9,7 @@ NAMES = (
     "spectral",
     "accuracy",
     "real",
+    "contexts",
     "reading",
     "streams",
     "alphabets",

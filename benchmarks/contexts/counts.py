@@ -1,0 +1,330 @@
+"""Counting contexts: which futures follow which pasts. One pass, integers that add.
+
+The trees are frozen before the pass. Each position adds one to the pair of its past and its future,
+H[u, v]; each symbol one to the triple of the past before it, itself and the future after it,
+H_o[u, v]; each symbol or end one to what follows its past in the context tree. All are sparse.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from benchmarks.contexts.pieces import Pieces
+from benchmarks.contexts.trees import Codes, Flat, Ints, Tree, cut, grow, lay_out, locate
+from sojourn.errors import SojournError
+from sojourn.scale.threads import n_threads, shared_out
+
+# Symbols that a thread lays out and counts at a time: their arrays stay in the cache.
+CHUNK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Frozen trees of pasts and futures, and the contexts that their nodes belong to.
+
+    Parameters
+    ----------
+    pasts, futures : Tree
+    past_context, future_context : int32 arrays (n_nodes,)
+        Context of each node of either tree.
+    n_pasts, n_futures : int
+        Number of contexts.
+    """
+
+    pasts: Tree
+    futures: Tree
+    past_context: Codes
+    future_context: Codes
+    n_pasts: int
+    n_futures: int
+
+    def __post_init__(self) -> None:
+        for tree, context, n in (
+            (self.pasts, self.past_context, self.n_pasts),
+            (self.futures, self.future_context, self.n_futures),
+        ):
+            inside = context.shape == tree.parent.shape and 0 <= context.min() <= context.max() < n
+            if not inside:
+                raise SojournError("a context of a tree's node is beyond their number")
+        if self.pasts.forward or not self.futures.forward:
+            raise SojournError("pasts are read backwards and futures forwards")
+        if self.pasts.n_symbols != self.futures.n_symbols:
+            raise SojournError("trees of pasts and futures have one vocabulary")
+
+    @property
+    def n_symbols(self) -> int:
+        """Size of the vocabulary."""
+        return self.pasts.n_symbols
+
+    def cut(self, split_at: float) -> Trees:
+        """The same trees with contexts of nodes that at least `split_at` positions reach."""
+        past, n_pasts = cut(self.pasts, split_at)
+        future, n_futures = cut(self.futures, split_at)
+        return replace(
+            self, past_context=past, future_context=future, n_pasts=n_pasts, n_futures=n_futures
+        )
+
+
+def grow_trees(
+    pieces: Pieces, n_symbols: int, split_at: int, keep_at: int, by_runs: bool = True
+) -> Trees:
+    """Trees of the pasts and futures in the pieces; every node is a context of its own."""
+    flat = lay_out(pieces, n_symbols)
+    # Pasts keep every child: what follows it is smoothed by its parent's. Futures are features.
+    pasts = grow(flat, n_symbols, False, split_at, 1, by_runs)
+    futures = grow(flat, n_symbols, True, split_at, keep_at, by_runs)
+    alone = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
+    return Trees(pasts, futures, *alone, pasts.n_nodes, futures.n_nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Sparse counts: keys in ascending order, and how often each was met."""
+
+    keys: NDArray[np.uint64]
+    counts: Ints
+
+    def __post_init__(self) -> None:
+        if self.keys.shape != self.counts.shape or np.any(self.counts < 1):
+            raise SojournError("a table has a positive count for each of its keys")
+        if np.any(self.keys[1:] <= self.keys[:-1]):
+            raise SojournError("keys of a table stand in ascending order, each once")
+
+    def __add__(self, other: Table) -> Table:
+        keys = np.concatenate([self.keys, other.keys])
+        return summed(keys, np.concatenate([self.counts, other.counts]))
+
+
+def summed(keys: NDArray[np.uint64], counts: Ints) -> Table:
+    """The table of keys in any order, counts of the same key added."""
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else order
+    return Table(keys[first], np.add.reduceat(counts, first) if keys.size else counts)
+
+
+@dataclass(frozen=True, eq=False)
+class ContextCounts:
+    """Counts over contexts; those over the same trees add.
+
+    Parameters
+    ----------
+    trees : Trees
+    pairs : Table
+        Of past · n_futures + future, over positions.
+    moves : Table
+        Of (past · n_symbols + symbol) · n_futures + future one step on, over symbols.
+    follows : Table
+        Of node of the pasts · (n_symbols + 1) + symbol or end, over symbols and ends.
+    first : int64 array (n_futures,)
+        Futures from the start of a sequence on.
+    """
+
+    trees: Trees
+    pairs: Table
+    moves: Table
+    follows: Table
+    first: Ints
+
+    def __add__(self, other: ContextCounts) -> ContextCounts:
+        if other.trees is not self.trees and not _same(self.trees, other.trees):
+            raise SojournError("counts over different trees do not add; fit again")
+        return ContextCounts(
+            self.trees,
+            self.pairs + other.pairs,
+            self.moves + other.moves,
+            self.follows + other.follows,
+            self.first + other.first,
+        )
+
+    def grouped(self, trees: Trees) -> ContextCounts:
+        """The counts over a cut of the trees, each node of which was a context of its own."""
+        n, m = np.uint64(self.trees.n_futures), np.uint64(trees.n_futures)
+        n_o = np.uint64(trees.n_symbols)
+        past, future = trees.past_context.astype(np.uint64), trees.future_context.astype(np.uint64)
+        left, right = np.divmod(self.pairs.keys, n)
+        pairs = summed(past[left] * m + future[right], self.pairs.counts)
+        left, right = np.divmod(self.moves.keys, n)
+        left, symbol = np.divmod(left, n_o)
+        moves = summed((past[left] * n_o + symbol) * m + future[right], self.moves.counts)
+        first = np.bincount(trees.future_context, self.first, trees.n_futures).astype(np.int64)
+        return ContextCounts(trees, pairs, moves, self.follows, first)
+
+
+def _same(a: Trees, b: Trees) -> bool:
+    def arrays(t: Trees) -> list[NDArray[np.generic]]:
+        trees = [x for tree in (t.pasts, t.futures) for x in (tree.parent, tree.token, tree.split)]
+        return [*trees, t.past_context, t.future_context]
+
+    return all(np.array_equal(x, y) for x, y in zip(arrays(a), arrays(b), strict=True))
+
+
+def count_contexts(pieces: Pieces, trees: Trees, n_jobs: int | None = None) -> ContextCounts:
+    """Counts of the pieces over the trees, by threads; the same for any number of them."""
+    tally = ContextTally(trees)
+    tally.add(pieces, n_jobs)
+    return tally.counts()
+
+
+class ContextTally:
+    """Counts under way: pieces are added in place, in any order.
+
+    Parameters
+    ----------
+    trees : Trees
+    """
+
+    def __init__(self, trees: Trees) -> None:
+        self.trees = trees
+        self._tables = [_Hashed() for _ in range(3)]
+        self._first = np.zeros(trees.n_futures, np.int64)
+
+    def add(self, pieces: Pieces, n_jobs: int | None = None) -> None:
+        """Count more pieces."""
+        chunks = _chunks(pieces)
+        if min(n_threads(n_jobs), len(chunks)) <= 1:
+            for chunk in chunks:
+                self._count(pieces.take(chunk))
+            return
+
+        def run(mine: object) -> ContextTally:
+            tally = ContextTally(self.trees)
+            for chunk in mine:  # type: ignore[attr-defined]
+                tally._count(pieces.take(chunk))
+            return tally
+
+        both = reduce(operator.add, shared_out(run, chunks, n_jobs), self)
+        self._tables, self._first = both._tables, both._first
+
+    def __add__(self, other: ContextTally) -> ContextTally:
+        both = ContextTally(self.trees)
+        both._tables = [a.joined(b) for a, b in zip(self._tables, other._tables, strict=True)]
+        both._first = self._first + other._first
+        return both
+
+    def counts(self) -> ContextCounts:
+        """What was counted until now."""
+        return ContextCounts(
+            self.trees, *(table.sorted() for table in self._tables), self._first.copy()
+        )
+
+    def _count(self, pieces: Pieces) -> None:
+        trees = self.trees
+        flat = lay_out(pieces, trees.n_symbols)
+        past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
+        keys = _keys(flat, trees, past, future)
+        for table, found in zip(self._tables, keys, strict=True):
+            table.add(found)
+        fresh = flat.starts[pieces.fresh & (flat.stops > flat.starts)]
+        np.add.at(self._first, trees.future_context[future[fresh]], 1)
+
+
+def _chunks(pieces: Pieces) -> list[Ints]:
+    ends = np.cumsum(pieces.ends - pieces.begins + 2)
+    cuts = np.searchsorted(ends, np.arange(CHUNK, ends[-1] if len(ends) else 0, CHUNK))
+    return [c for c in np.split(np.arange(len(pieces)), np.unique(cuts)) if len(c)]
+
+
+def _keys(flat: Flat, trees: Trees, past: Codes, future: Codes) -> list[NDArray[np.uint64]]:
+    """What the positions add to the pairs, the moves and the follows."""
+    keys = [np.empty(len(flat.codes), np.uint64) for _ in range(3)]
+    contexts = (trees.past_context, trees.future_context)
+    sizes = (np.uint64(trees.n_symbols), np.uint64(trees.n_futures))
+    used = _fill_keys(flat.codes, flat.starts, flat.stops, past, future, *contexts, *sizes, *keys)
+    return [found[:n] for found, n in zip(keys, used, strict=True)]
+
+
+@njit(cache=True, nogil=True)
+def _fill_keys(  # type: ignore[no-untyped-def]
+    codes,
+    starts,
+    stops,
+    past,
+    future,
+    past_context,
+    future_context,
+    n_o,
+    n_v,
+    pairs,
+    moves,
+    follows,
+):
+    a, b, c = 0, 0, 0
+    for i in range(len(starts)):
+        for p in range(starts[i], stops[i]):
+            u = np.uint64(past_context[past[p]])
+            pairs[a] = u * n_v + np.uint64(future_context[future[p]])
+            a += 1
+            symbol = np.uint64(codes[p])
+            if symbol <= n_o:
+                follows[c] = np.uint64(past[p]) * (n_o + np.uint64(1)) + symbol
+                c += 1
+                if symbol < n_o and p + 1 < stops[i]:
+                    then = np.uint64(future_context[future[p + 1]])
+                    moves[b] = (u * n_o + symbol) * n_v + then
+                    b += 1
+    return a, b, c
+
+
+class _Hashed:
+    """Counts by key in a table of open addresses that grows."""
+
+    def __init__(self, room: int = 1 << 12) -> None:
+        self.keys = np.zeros(room, np.uint64)
+        self.counts = np.zeros(room, np.int64)
+        self.used = 0
+
+    def add(self, keys: NDArray[np.uint64], counts: Ints | None = None) -> None:
+        if 2 * (self.used + len(keys)) > len(self.keys):
+            # Most keys are old ones: grow as far as new ones ask for.
+            self._grow(max(2 * len(self.keys), 1 << (2 * len(keys)).bit_length()))
+        more = np.ones(len(keys), np.int64) if counts is None else counts
+        done = 0
+        while done < len(keys):
+            done, self.used = _insert(self.keys, self.counts, self.used, keys, more, done)
+            if done < len(keys):
+                self._grow(2 * len(self.keys))
+
+    def joined(self, other: _Hashed) -> _Hashed:
+        large, small = (self, other) if self.used >= other.used else (other, self)
+        both = _Hashed.__new__(_Hashed)
+        both.keys, both.counts, both.used = large.keys.copy(), large.counts.copy(), large.used
+        there = small.counts > 0
+        both.add(small.keys[there], small.counts[there])
+        return both
+
+    def sorted(self) -> Table:
+        there = self.counts > 0
+        return summed(self.keys[there], self.counts[there])
+
+    def _grow(self, room: int) -> None:
+        old, counts = self.keys, self.counts
+        self.keys, self.counts, self.used = np.zeros(room, np.uint64), np.zeros(room, np.int64), 0
+        there = counts > 0
+        _, self.used = _insert(self.keys, self.counts, 0, old[there], counts[there], 0)
+
+
+@njit(cache=True, nogil=True)
+def _insert(table, counts, used, keys, more, begin):  # type: ignore[no-untyped-def]
+    """Add counts to the table until it is half full; where it stopped, and entries in use."""
+    mask = np.uint64(len(table) - 1)
+    limit = len(table) // 2
+    for i in range(begin, len(keys)):
+        key = keys[i]
+        h = key * np.uint64(0x9E3779B97F4A7C15)
+        at = (h ^ (h >> np.uint64(29))) & mask
+        while counts[at] != 0 and table[at] != key:
+            at = (at + np.uint64(1)) & mask
+        if counts[at] == 0:
+            if used >= limit:
+                return i, used
+            table[at] = key
+            used += 1
+        counts[at] += more[i]
+    return len(keys), used

@@ -1,0 +1,253 @@
+"""The context tree: what follows each past, smoothed by what follows its shorter pasts.
+
+A node that was met n times, c of them with symbol o next, says
+
+    p(o | node) = λ c/n + (1 - λ) p(o | parent),
+
+the parent of the root being uniform. How far a node is trusted, λ, depends on n and on how many
+different symbols followed it; it is learned on held-out positions by EM (deleted interpolation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from benchmarks.contexts.counts import Table
+from benchmarks.contexts.trees import Codes, Flat, Tree, locate, positions
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+
+# Classes of nodes: by the logarithm of n, and of the number of different symbols.
+SIZES, VARIETIES = 24, 6
+# A class is trusted as n/(n + SMOOTHING) before any held-out position is seen, with this weight.
+SMOOTHING, PRIOR = 20.0, 5.0
+STEPS = 25
+# A table of all probabilities is made if it has at most this many.
+MAX_DENSE = 1 << 23
+
+
+@dataclass(frozen=True, eq=False)
+class Followers:
+    """Counts of what follows the nodes of a tree of pasts, and how far each is trusted.
+
+    Parameters
+    ----------
+    parent : int32 array (n_nodes,)
+    first : int64 array (n_nodes + 1,)
+        Where the entries of each node begin.
+    symbol, count : int32 and int64 arrays
+        The symbols that followed a node or one below it, ascending; ``n_symbols`` is the end.
+    trust : array (n_nodes,)
+        λ of each node.
+    n_symbols : int
+    """
+
+    parent: Codes
+    first: NDArray[np.int64]
+    symbol: Codes
+    count: NDArray[np.int64]
+    trust: Floats
+    n_symbols: int
+
+    def __post_init__(self) -> None:
+        n = len(self.parent)
+        right = len(self.first) == n + 1 and len(self.trust) == n and self.first[0] == 0
+        right = right and self.first[-1] == len(self.symbol) == len(self.count)
+        if not right or np.any(np.diff(self.first) < 0):
+            raise SojournError("the entries of a context tree do not fit its nodes")
+        if np.any(self.symbol < 0) or np.any(self.symbol > self.n_symbols):
+            raise SojournError("a context tree counts symbols that are not in the vocabulary")
+        if np.any(self.count < 1) or not np.all((self.trust >= 0) & (self.trust <= 1)):
+            raise SojournError("a context tree has positive counts and trust between 0 and 1")
+        if self.parent[0] != -1 or np.any(self.parent[1:] >= np.arange(1, n)):
+            raise SojournError("parents of a context tree stand before their children")
+        if np.any(self.parent[1:] < 0):
+            raise SojournError("a context tree has one root")
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How often each node was met."""
+        sums = np.concatenate([[0], np.cumsum(self.count)])
+        return (sums[self.first[1:]] - sums[self.first[:-1]]).astype(float)
+
+    @cached_property
+    def dense(self) -> Floats:
+        """p(symbol or end | node) for all nodes; empty where that would be too large."""
+        n, width = len(self.parent), self.n_symbols + 1
+        if n * width > MAX_DENSE:
+            return np.empty((0, width))
+        table = np.zeros((n, width))
+        owner = np.repeat(np.arange(n), np.diff(self.first))
+        table[owner, self.symbol] = self.count / np.maximum(self.totals[owner], 1.0)
+        _smooth(table, self.parent, self.trust)
+        return table
+
+    def row(self, node: int) -> Floats:
+        """p(symbol or end | node) of one node."""
+        if len(self.dense):
+            return self.dense[node]
+        path = [node]
+        while self.parent[path[-1]] >= 0:
+            path.append(int(self.parent[path[-1]]))
+        p = np.full(self.n_symbols + 1, 1.0 / (self.n_symbols + 1))
+        for x in reversed(path):
+            mine = slice(self.first[x], self.first[x + 1])
+            p *= 1.0 - self.trust[x]
+            p[self.symbol[mine]] += self.trust[x] * self.count[mine] / max(self.totals[x], 1.0)
+        return p
+
+    def prob(self, nodes: Codes, codes: Codes, ends: bool) -> Floats:
+        """p(code | node) at each place; given that the sequence goes on, if not `ends`."""
+        symbol = np.minimum(codes, self.n_symbols)  # what is missing is not looked at
+        if len(self.dense):
+            p = self.dense[nodes, symbol]
+            return p if ends else p / (1.0 - self.dense[nodes, self.n_symbols])
+        tables = (self.parent, self.first, self.symbol, self.count, self.totals, self.trust)
+        p = _walk(nodes, symbol, *tables, self.n_symbols)
+        if ends:
+            return p
+        last = np.full(len(nodes), self.n_symbols, np.int32)
+        return p / (1.0 - _walk(nodes, last, *tables, self.n_symbols))
+
+
+@njit(cache=True, nogil=True)
+def _smooth(table, parent, trust):  # type: ignore[no-untyped-def]
+    n, width = table.shape
+    for i in range(n):
+        for o in range(width):
+            above = 1.0 / width if i == 0 else table[parent[i], o]
+            table[i, o] = trust[i] * table[i, o] + (1.0 - trust[i]) * above
+
+
+@njit(cache=True, nogil=True)
+def _walk(nodes, symbols, parent, first, symbol, count, totals, trust, n_o):  # type: ignore[no-untyped-def]
+    """From each node to the root; entries are found by bisection."""
+    out = np.empty(len(nodes))
+    for t in range(len(nodes)):
+        p, rest, x = 0.0, 1.0, nodes[t]
+        while x >= 0:
+            lo, hi = first[x], first[x + 1]
+            while lo < hi:
+                middle = (lo + hi) // 2
+                if symbol[middle] < symbols[t]:
+                    lo = middle + 1
+                else:
+                    hi = middle
+            if lo < first[x + 1] and symbol[lo] == symbols[t]:
+                p += rest * trust[x] * count[lo] / totals[x]
+            rest *= 1.0 - trust[x]
+            x = parent[x]
+        out[t] = p + rest / (n_o + 1)
+    return out
+
+
+def learn_followers(
+    tree: Tree, follows: Table, heldout: Flat | None, ends: bool, trust: Floats | None = None
+) -> tuple[Followers, Floats]:
+    """The context tree of the counts; its classes' trust, learned on held-out pieces or given."""
+    n_o = tree.n_symbols
+    node, symbol = np.divmod(follows.keys.astype(np.int64), n_o + 1)
+    entries, counts = [node * (n_o + 1) + symbol], [follows.counts]
+    parent = tree.parent.astype(np.int64)
+    while node.size:  # every count is one of all nodes above it
+        node = parent[node]
+        inside = node >= 0
+        node, symbol, count = node[inside], symbol[inside], counts[-1][inside]
+        entries.append(node * (n_o + 1) + symbol)
+        counts.append(count)
+    shape = (tree.n_nodes, n_o + 1)
+    where = np.divmod(np.concatenate(entries), n_o + 1)
+    C = sp.csr_array(sp.coo_array((np.concatenate(counts), where), shape))
+    C.sum_duplicates()
+    totals = np.asarray(C.sum(axis=1)).ravel()
+    variety = np.diff(C.indptr)
+    size = np.minimum(np.log2(np.maximum(totals, 1)).astype(int), SIZES - 1)
+    few = np.minimum(np.ceil(np.log2(np.maximum(variety, 1))).astype(int), VARIETIES - 1)
+    group = size * VARIETIES + few
+    arrays = (tree.parent, C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data)
+    if trust is None:
+        trust = _first_trust(group, totals)
+        if heldout is not None:
+            trust = _learn_trust(arrays, group, totals, tree, heldout, ends, trust)
+    per_node = np.where(totals > 0, trust[group], 0.0)
+    return Followers(*arrays, per_node, n_o), trust
+
+
+def _first_trust(group: NDArray[np.int64], totals: Floats) -> Floats:
+    n = SIZES * VARIETIES
+    each = np.bincount(group, totals / (totals + SMOOTHING), n)
+    middle = 2.0 ** (np.arange(n) // VARIETIES + 0.5)
+    met = np.bincount(group, minlength=n)
+    return np.where(met > 0, each / np.maximum(met, 1), middle / (middle + SMOOTHING))
+
+
+def _learn_trust(  # type: ignore[no-untyped-def]
+    arrays, group, totals, tree: Tree, flat: Flat, ends: bool, trust: Floats
+) -> Floats:
+    at = positions(flat)
+    at = at[flat.codes[at] < tree.n_symbols + ends]
+    nodes = locate(tree, flat)[at]
+    path = _paths(nodes, flat.codes[at], *arrays, totals, group)
+    start = trust
+    for _ in range(STEPS):
+        stopped, reached = PRIOR * start, np.full(len(start), PRIOR)
+        _trust_step(*path, trust, stopped, reached, 1.0 / (tree.n_symbols + ends))
+        trust = np.clip(stopped / reached, 1e-4, 1.0 - 1e-6)
+    return trust
+
+
+@njit(cache=True, nogil=True)
+def _paths(nodes, codes, parent, first, symbol, count, totals, group):  # type: ignore[no-untyped-def]
+    """Relative frequency of the symbol, and class, of every node on the way to the root."""
+    size = 0
+    for t in range(len(nodes)):
+        x = nodes[t]
+        while x >= 0:
+            size += 1
+            x = parent[x]
+    begin = np.zeros(len(nodes) + 1, np.int64)
+    share, kind = np.zeros(size), np.zeros(size, np.int64)
+    j = 0
+    for t in range(len(nodes)):
+        x = nodes[t]
+        while x >= 0:
+            if totals[x] > 0:
+                lo, hi = first[x], first[x + 1]
+                while lo < hi:
+                    middle = (lo + hi) // 2
+                    if symbol[middle] < codes[t]:
+                        lo = middle + 1
+                    else:
+                        hi = middle
+                if lo < first[x + 1] and symbol[lo] == codes[t]:
+                    share[j] = count[lo] / totals[x]
+                kind[j] = group[x]
+                j += 1
+            x = parent[x]
+        begin[t + 1] = j
+    return begin, share[:j], kind[:j]
+
+
+@njit(cache=True, nogil=True)
+def _trust_step(begin, share, kind, trust, stopped, reached, uniform):  # type: ignore[no-untyped-def]
+    """Expected number of positions that reach each class, and that stop there."""
+    for t in range(len(begin) - 1):
+        total, rest = 0.0, 1.0
+        for j in range(begin[t], begin[t + 1]):
+            total += rest * trust[kind[j]] * share[j]
+            rest *= 1.0 - trust[kind[j]]
+        total += rest * uniform
+        gone, rest = 0.0, 1.0
+        for j in range(begin[t], begin[t + 1]):
+            here = rest * trust[kind[j]] * share[j] / total
+            stopped[kind[j]] += here
+            reached[kind[j]] += 1.0 - gone
+            gone += here
+            rest *= 1.0 - trust[kind[j]]

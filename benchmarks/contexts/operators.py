@@ -1,0 +1,236 @@
+r"""Operators from counts of contexts: one scaled singular value decomposition.
+
+Pasts and futures are one-hot, so scaling counts by the square roots of their sums is exactly the
+scaling of canonical correlation:
+
+    D_u^-½ H D_v^-½ ≈ U S Vᵀ,   Ṽ = D_v^-½ V,
+    M_o = (S² + R)⁻¹ S Uᵀ D_u^-½ H_o Ṽ,   p(o | q) = q M_o w,   w = Vᵀ D_v^½ 1.
+
+A state q is what the futures are expected to be, in the coordinates Ṽ: that of a past context u is
+row u of D_u⁻¹ H Ṽ, that before the first symbol the mean of Ṽ over first futures. The ridge R is
+the variance that counting adds to S². The end needs no operator: its probability is that of the
+futures that begin with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from benchmarks.contexts.counts import ContextCounts
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+
+RIDGE = 0.1
+# Below this many rows or columns a full decomposition is as quick as a random projection.
+FULL_SVD = 160
+OVERSAMPLING, POWER = 16, 2
+# From this many symbols on the rarer ones share operators, and symbols that occur less often than
+# this have none of their own: k² numbers are not learned from fewer.
+SHARED_FROM, OWN_AT = 257, 500
+MAX_OWN = 1 << 24  # numbers in the operators of single symbols
+
+
+@dataclass(frozen=True, eq=False)
+class ContextOperators:
+    """A linear model of sequences over contexts.
+
+    Parameters
+    ----------
+    start : array (k,)
+        The state before the first symbol.
+    emit : array (n_symbols + 1, k)
+        ``emit @ q`` are the probabilities of the symbols and of the end.
+    own : array (n_own, k, k)
+        M_o of the symbols that have one of their own.
+    which : int32 array (n_symbols,)
+        Where a symbol's operator is in `own`, or -1.
+    shared : array (k or 0, k, k)
+        The operator of a symbol without its own is ``Σ_j emit[o, j] shared[j]``.
+    restart : array (n_pasts, k)
+        The state of each past context.
+    singular_values : array
+        Of the scaled counts, largest first; the first is 1.
+    """
+
+    start: Floats
+    emit: Floats
+    own: Floats
+    which: NDArray[np.int32]
+    shared: Floats
+    restart: Floats
+    singular_values: Floats
+
+    def __post_init__(self) -> None:
+        k = len(self.start)
+        right = (
+            self.emit.ndim == 2
+            and self.emit.shape == (len(self.which) + 1, k)
+            and self.own.shape[1:] == self.shared.shape[1:] == (k, k)
+            and len(self.shared) in (0, k)
+            and self.restart.shape[1:] == (k,)
+            and len(self.restart) > 0
+            and k <= len(self.singular_values)
+        )
+        if not right or k < 1:
+            raise SojournError("the shapes of the operators do not fit together")
+        tables = (self.start, self.emit, self.own, self.shared, self.restart, self.singular_values)
+        if not all(np.isfinite(table).all() for table in tables):
+            raise SojournError("operators are finite numbers")
+        if np.any(self.which < -1) or np.any(self.which >= len(self.own)):
+            raise SojournError("a symbol's operator is beyond their number")
+        if np.any(self.which < 0) and not len(self.shared):
+            raise SojournError("symbols without operators need shared ones")
+
+    @property
+    def rank(self) -> int:
+        """Number of directions in use."""
+        return len(self.start)
+
+    @property
+    def n_symbols(self) -> int:
+        """Number of symbols."""
+        return len(self.which)
+
+    def cut(self, rank: int) -> ContextOperators:
+        """The leading `rank` directions: a smaller model is a corner of a larger one."""
+        k = min(rank, self.rank)
+        return ContextOperators(
+            self.start[:k].copy(),
+            self.emit[:, :k].copy(),
+            self.own[:, :k, :k].copy(),
+            self.which,
+            self.shared[:k, :k, :k].copy(),
+            self.restart[:, :k].copy(),
+            self.singular_values,
+        )
+
+
+def learn_operators(counts: ContextCounts, max_rank: int, seed: int = 0) -> ContextOperators:
+    """Operators of all counts, with at most `max_rank` directions."""
+    trees = counts.trees
+    n_o, n_v = trees.n_symbols, trees.n_futures
+    left, right = np.divmod(counts.pairs.keys.astype(np.int64), n_v)
+    H = sp.csr_array((counts.pairs.counts.astype(float), (left, right)), (trees.n_pasts, n_v))
+    left, right = np.divmod(counts.moves.keys.astype(np.int64), n_v)
+    past, symbol = np.divmod(left, n_o)
+    rows = symbol * trees.n_pasts + past
+    H_o = sp.csr_array(
+        (counts.moves.counts.astype(float), (rows, right)), (n_o * trees.n_pasts, n_v)
+    )
+    begins = np.full(n_v, -1)
+    begins[trees.future_context] = trees.futures.first_tokens
+    # One thread adds in one order: the same bits always.
+    with threadpool_limits(1, user_api="blas"):
+        return from_moments(H, H_o, counts.first.astype(float), begins, max_rank, seed=seed)
+
+
+def from_moments(
+    H: sp.csr_array,
+    H_o: sp.csr_array,
+    first: Floats,
+    begins: NDArray[np.int64],
+    max_rank: int,
+    *,
+    ridge: float = RIDGE,
+    seed: int = 0,
+) -> ContextOperators:
+    """Operators from counts, or from exact probabilities with ``ridge=0``.
+
+    Parameters
+    ----------
+    H : sparse array (n_u, n_v)
+        Of past and future at a position.
+    H_o : sparse array (n_symbols · n_u, n_v)
+        Of symbol, the past before it and the future after it.
+    first : array (n_v,)
+        Of the futures where a sequence starts.
+    begins : int64 array (n_v,)
+        The symbol that a future begins with, ``n_symbols`` for the end.
+    max_rank : int
+    ridge : float
+        In units of the variance that counting adds to a squared singular value.
+    seed : int
+        Of the random projection.
+    """
+    n_u, n_v = H.shape
+    n_o = H_o.shape[0] // n_u
+    total = H.sum()
+    d_u, d_v = _inverse_root(H.sum(axis=1)), _inverse_root(H.sum(axis=0))
+    U, s, V = _svd(_scaled(d_u, H, d_v), max_rank, seed)
+    W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)
+    used_u, used_v = (d_u > 0).sum(), (d_v > 0).sum()
+    noise = ridge * (np.sqrt(used_u) + np.sqrt(used_v)) ** 2 / total
+    G = (U * d_u[:, None] * (s / (s * s + noise * (np.arange(len(s)) > 0)))).T  # (k, n_u)
+    root_v = np.sqrt(np.asarray(H.sum(axis=0)).ravel())
+    w = V.T @ root_v  # w = Vᵀ D_v^½ 1            (k,)
+    seen = np.asarray(H_o.sum(axis=1)).reshape(n_o, n_u).sum(axis=1)
+    own, which, shared, emit = _moves(H_o, G, W, w, seen)
+    end = V[begins == n_o].T @ root_v[begins == n_o]  # the end's own row of the same sum
+    restart = (H @ W) * (d_u**2)[:, None]  # D_u⁻¹ H Ṽ                 (n_u, k)
+    restart[d_u == 0] = first @ W / max(first.sum(), 1e-300)
+    start = first @ W / first.sum() if first.sum() > 0 else root_v**2 @ W / total
+    return ContextOperators(start, np.vstack([emit, end]), own, which, shared, restart, s)
+
+
+def _moves(
+    H_o: sp.csr_array, G: Floats, W: Floats, w: Floats, seen: Floats
+) -> tuple[Floats, NDArray[np.int32], Floats, Floats]:
+    """Operators of the symbols: their own, or what those of all symbols have in common."""
+    (k, n_u), n_o = G.shape, len(seen)
+    emit, which = np.empty((n_o, k)), np.full(n_o, -1, np.int32)
+    few = n_o < SHARED_FROM
+    order = np.argsort(-seen, kind="stable")
+    n_own = n_o if few else min(int((seen >= OWN_AT).sum()), MAX_OWN // (k * k))
+    which[order[:n_own]] = np.arange(n_own)
+    own = np.empty((n_own, k, k))
+    crossed, squares = np.zeros((k, k * k)), np.zeros((k, k))
+    step = max(1, (1 << 22) // (n_u * k))
+    for first in range(0, n_o, step):
+        last = min(first + step, n_o)
+        after = (H_o[first * n_u : last * n_u] @ W).reshape(last - first, n_u, k)
+        M = np.matmul(G, after)  # M_o = G H_o Ṽ             (n, k, k)
+        emit[first:last] = M @ w  # p(o | q) = q M_o w
+        has = which[first:last] >= 0
+        own[which[first:last][has]] = M[has]
+        if not few:
+            # M_o is linear in what the states emit: least squares over symbols, by how often seen
+            weighed = emit[first:last] / np.maximum(seen[first:last], 1.0)[:, None]
+            crossed += weighed.T @ M.reshape(last - first, -1)
+            squares += weighed.T @ emit[first:last]
+    if few:
+        return own, which, np.empty((0, k, k)), emit
+    squares[np.diag_indices(k)] += 1e-9 * np.trace(squares) / k
+    return own, which, np.linalg.solve(squares, crossed).reshape(k, k, k), emit
+
+
+def _inverse_root(sums: Floats) -> Floats:
+    sums = np.asarray(sums, float).ravel()
+    return np.divide(1.0, np.sqrt(sums), out=np.zeros_like(sums), where=sums > 0)
+
+
+def _scaled(left: Floats, H: sp.csr_array, right: Floats) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array(left) @ H @ sp.diags_array(right))
+
+
+def _svd(A: sp.csr_array, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """The leading singular vectors and values; those that are not rounding."""
+    small = min(A.shape)
+    if small <= max(FULL_SVD, rank + OVERSAMPLING):
+        U, s, Vt = np.linalg.svd(A.toarray(), full_matrices=False)
+    else:
+        T = sp.csr_array(A.T)
+        rng = np.random.default_rng(seed)
+        Y = A @ rng.standard_normal((A.shape[1], rank + OVERSAMPLING))
+        for _ in range(POWER):
+            Y = A @ (T @ np.linalg.qr(Y)[0])
+        B = np.linalg.qr(Y)[0]
+        U, s, Vt = np.linalg.svd((T @ B).T, full_matrices=False)
+        U = B @ U
+    k = max(1, min(rank, int((s > 1e-9 * s[0]).sum())))
+    return U[:, :k], s[:k], Vt[:k].T

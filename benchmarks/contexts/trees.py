@@ -1,0 +1,435 @@
+"""Contexts: trees of pasts and futures of variable length, grown from data.
+
+A position is a step of a sequence, or its end. Its past is read backwards and its future forwards,
+in runs: the symbol of a run, a bucket of the run's length, then the next run. A node that at least
+`split_at` positions reach is split by what they read next; a path closes at the start or end of the
+sequence and at a missing symbol. So every position has one node in the tree of pasts and one in the
+tree of futures: one-hot features whose length adapts to the data.
+
+Coarser trees are cuts of a fine one (`cut`): a tree is grown once, counted once, and every size in
+between follows by adding up counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from benchmarks.contexts.pieces import Pieces
+from sojourn.errors import SojournError
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+# Lengths of runs that are distinguished: the least of each bucket. Longer runs in coarser steps.
+BUCKETS = np.array(
+    [1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025], np.int32
+)
+_SMALL = 1025
+# The bucket of every short length, in a table.
+BUCKET_OF = (np.searchsorted(BUCKETS, np.arange(_SMALL + 1), side="right") - 1).astype(np.int32)
+MAX_RUNS = 24  # runs that a path reads at most
+
+# What a node does with a position: nothing more, or split by the symbol at the pointer, by the
+# length of the run there, or by the symbol of the run after it (all lengths in one bucket).
+LEAF, BY_SYMBOL, BY_LENGTH, BY_NEXT_SYMBOL = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree of pasts or of futures.
+
+    Parameters
+    ----------
+    parent : int32 array (n_nodes,)
+        -1 for the root; parents stand before their children.
+    token : int32 array (n_nodes,)
+        What a node's positions read at its parent: a symbol, ``n_symbols`` for the start or end of
+        the sequence, ``n_symbols + 1`` for a missing symbol, or a bucket of lengths.
+    split : uint8 array (n_nodes,)
+        How a node is split: LEAF, BY_SYMBOL, BY_LENGTH or BY_NEXT_SYMBOL.
+    count : int64 array (n_nodes,)
+        Positions that reached the node when the tree was grown.
+    n_symbols : int
+    forward : bool
+        Whether it is read forwards, as futures are.
+    by_runs : bool
+        Whether it is read in runs, or symbol by symbol.
+    """
+
+    parent: Codes
+    token: Codes
+    split: NDArray[np.uint8]
+    count: Ints
+    n_symbols: int
+    forward: bool
+    by_runs: bool
+
+    def __post_init__(self) -> None:
+        n = len(self.parent)
+        same = len(self.token) == len(self.split) == len(self.count) == n
+        if not same or n < 1 or self.parent[0] != -1 or self.n_symbols < 1:
+            raise SojournError("a tree has one parent, token, split and count per node, and a root")
+        inner = self.parent[1:]
+        if np.any(inner < 0) or np.any(inner >= np.arange(1, n)):
+            raise SojournError("parents of a tree stand before their children")
+        width = max(self.n_symbols + 2, len(BUCKETS))
+        if np.any(self.token[1:] < 0) or np.any(self.token[1:] >= width) or np.any(self.split > 3):
+            raise SojournError(
+                "a tree reads symbols, buckets of lengths, and the ends of sequences"
+            )
+        if np.any(self.split[inner] == LEAF) or np.any(self.count < 0):
+            raise SojournError("a leaf of a tree has no children, and counts are not negative")
+        keys, values = _child_table(self.parent, self.token, width)
+        object.__setattr__(self, "_lookup", Lookup(self.split, keys, values, width))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.parent)
+
+    @cached_property
+    def first_tokens(self) -> Ints:
+        """What the positions of each node read first; -1 at the root."""
+        at = np.arange(self.n_nodes)
+        while True:
+            above = self.parent[at]
+            higher = above > 0
+            if not higher.any():
+                return np.where(above == 0, self.token[at], -1).astype(np.int64)
+            at = np.where(higher, above, at)
+
+    @property
+    def lookup(self) -> Lookup:
+        """The tables by which kernels find a child."""
+        return self._lookup  # type: ignore[attr-defined, no-any-return]
+
+
+class Lookup(NamedTuple):
+    """Children by (node, token), in a table of open addresses."""
+
+    split: NDArray[np.uint8]
+    keys: NDArray[np.uint64]
+    values: Codes
+    width: int
+
+
+def _child_table(parent: Codes, token: Codes, width: int) -> tuple[NDArray[np.uint64], Codes]:
+    n = max(len(parent) - 1, 1)
+    size = 1 << (2 * n - 1).bit_length()
+    keys = np.full(size, np.iinfo(np.uint64).max, np.uint64)
+    values = np.zeros(size, np.int32)
+    _fill(keys, values, parent, token, np.uint64(width))
+    return keys, values
+
+
+@njit(cache=True, nogil=True)
+def _fill(keys, values, parent, token, width):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(keys) - 1)
+    for i in range(1, len(parent)):
+        key = np.uint64(parent[i]) * width + np.uint64(token[i])
+        at = _hashed(key) & mask
+        while keys[at] != np.uint64(0xFFFFFFFFFFFFFFFF):
+            at = (at + np.uint64(1)) & mask
+        keys[at] = key
+        values[at] = i
+
+
+@njit(inline="always")
+def _hashed(key):  # type: ignore[no-untyped-def]
+    return (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+
+
+@njit(inline="always")
+def bucket_of(length, table, least):  # type: ignore[no-untyped-def]
+    """The bucket of a run's length."""
+    if length < len(table):
+        return table[length]
+    return np.int32(len(least) - 1)
+
+
+@njit(cache=True, nogil=True)
+def descend(  # type: ignore[no-untyped-def]
+    codes, edge, at, step, split, keys, values, width, by_runs, table, least
+):
+    """The deepest node that reading from `at` on reaches; `step` is 1 forwards, -1 backwards."""
+    mask = np.uint64(len(keys) - 1)
+    node = 0
+    q = at
+    while True:
+        how = split[node]
+        if how == LEAF:
+            return node
+        if how == BY_NEXT_SYMBOL:
+            q = edge[q] + step
+        if how == BY_LENGTH:
+            length = (edge[q] - q) * step + 1
+            token = bucket_of(length, table, least)
+        else:
+            token = codes[q]
+        key = np.uint64(node) * np.uint64(width) + np.uint64(token)
+        slot = _hashed(key) & mask
+        child = -1
+        while True:
+            found = keys[slot]
+            if found == key:
+                child = values[slot]
+                break
+            if found == np.uint64(0xFFFFFFFFFFFFFFFF):
+                break
+            slot = (slot + np.uint64(1)) & mask
+        if child < 0:
+            return node
+        node = child
+        if how == BY_LENGTH:
+            q = edge[q] + step
+        elif not by_runs:
+            q += step
+
+
+class Flat(NamedTuple):
+    """Pieces of sequences laid end to end, each between two marks: what trees read.
+
+    Parameters
+    ----------
+    codes : int32 array
+        ``n_symbols`` where a sequence starts or ends, ``n_symbols + 1`` where a symbol is missing
+        and where a piece is cut from its sequence.
+    first, last : int32 array
+        First and last place of the run that each place is in.
+    starts, stops : int64 arrays (n,)
+        First position of each piece, and the place after its last; the end of a sequence is one.
+    """
+
+    codes: Codes
+    first: Codes
+    last: Codes
+    starts: Ints
+    stops: Ints
+
+
+def lay_out(pieces: Pieces, n_symbols: int) -> Flat:
+    """Lay pieces end to end for the trees; step t of piece i is at place ``starts[i] + t``."""
+    lengths = pieces.ends - pieces.begins
+    size = int(lengths.sum()) + 2 * len(lengths)
+    if size >= 2**31:
+        raise SojournError(f"{size} places are too many at once; lay out chunks of them")
+    starts = np.cumsum(lengths + 2) - lengths - 1
+    codes, first, last = (np.empty(size, np.int32) for _ in range(3))
+    where = (pieces.begins, pieces.ends, pieces.fresh, pieces.closed)
+    _lay_out(pieces.codes, *where, n_symbols, codes, first, last)
+    return Flat(codes, first, last, starts, starts + lengths + pieces.closed)
+
+
+@njit(cache=True, nogil=True)
+def _lay_out(codes, begins, ends, fresh, closed, n_o, flat, first, last):  # type: ignore[no-untyped-def]
+    p = 0
+    for i in range(len(begins)):
+        flat[p] = n_o if fresh[i] else n_o + 1
+        first[p] = p
+        p += 1
+        for t in range(begins[i], ends[i]):
+            c = codes[t]
+            flat[p] = c if c >= 0 else n_o + 1
+            first[p] = first[p - 1] if flat[p] == flat[p - 1] and t > begins[i] else p
+            p += 1
+        flat[p] = n_o if closed[i] else n_o + 1
+        first[p] = p
+        p += 1
+    if p > 0:
+        last[p - 1] = p - 1
+    for q in range(p - 2, -1, -1):
+        last[q] = last[q + 1] if first[q + 1] == first[q] else q
+
+
+def positions(flat: Flat) -> Ints:
+    """The places that are positions: steps of the pieces, and ends of sequences."""
+    inside = np.zeros(len(flat.codes) + 1, np.int8)
+    inside[flat.starts] += 1
+    np.subtract.at(inside, flat.stops, 1)
+    return np.flatnonzero(np.cumsum(inside[:-1]))
+
+
+def grow(
+    flat: Flat, n_symbols: int, forward: bool, split_at: int, keep_at: int, by_runs: bool = True
+) -> Tree:
+    """The tree of all positions: nodes that `split_at` of them reach are split.
+
+    Parameters
+    ----------
+    flat : Flat
+    n_symbols : int
+    forward : bool
+        Futures if true, else pasts.
+    split_at : int
+        Positions that a node needs to be split.
+    keep_at : int
+        Positions that a child needs to be a node; those of smaller children stop at its parent.
+    by_runs : bool
+        Read runs; if not, single symbols.
+    """
+    edge = flat.last if forward else flat.first
+    order = positions(flat).astype(np.int32)
+    sizes = (split_at, keep_at, MAX_RUNS)
+    found = _grow(flat.codes, edge, order, n_symbols, forward, *sizes, by_runs, BUCKET_OF, BUCKETS)
+    node = found[0][: found[1]]
+    parent, token = (node[:, column].astype(np.int32) for column in (PARENT, TOKEN))
+    count = node[:, HI] - node[:, LO]
+    return Tree(parent, token, node[:, SPLIT].astype(np.uint8), count, n_symbols, forward, by_runs)
+
+
+# Columns of a tree under growth: the positions of a node are order[LO:HI].
+LO, HI, RUNS, PARENT, TOKEN, SPLIT, NEXT = range(7)
+
+
+@njit(cache=True, nogil=True)
+def _grow(  # type: ignore[no-untyped-def]
+    codes, edge, order, n_o, forward, split_at, keep_at, max_runs, by_runs, table, least
+):
+    """Breadth first, by counting sort: O(positions · depth). Loops alone compile quickly."""
+    n = len(order)
+    step = 1 if forward else -1
+    at, token = np.empty(n, np.int32), np.empty(n, np.int32)
+    spare_order, spare_at = np.empty(n, np.int32), np.empty(n, np.int32)
+    for j in range(n):
+        at[j] = order[j] if forward else order[j] - 1
+    width = max(n_o + 2, len(least))
+    count, place = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    touched = np.zeros(width, np.int64)
+    node = np.zeros((1024, 7), np.int64)
+    node[0, HI], node[0, PARENT], node[0, NEXT] = n, -1, BY_SYMBOL
+    n_nodes, i = 1, 0
+    while i < n_nodes:
+        a, b, how = node[i, LO], node[i, HI], node[i, NEXT]
+        if how == LEAF or b - a < split_at or node[i, RUNS] >= max_runs:
+            i += 1
+            continue
+        if how == BY_LENGTH:
+            same = True
+            for j in range(a, b):
+                token[j] = bucket_of((edge[at[j]] - at[j]) * step + 1, table, least)
+                same = same and token[j] == token[a]
+            if same:  # there is nothing to split by: the next run is read
+                how = BY_NEXT_SYMBOL
+                for j in range(a, b):
+                    at[j] = edge[at[j]] + step
+        if how != BY_LENGTH:
+            for j in range(a, b):
+                token[j] = codes[at[j]]
+        n_touched = 0
+        for j in range(a, b):
+            if count[token[j]] == 0:
+                touched[n_touched] = token[j]
+                n_touched += 1
+            count[token[j]] += 1
+        if n_nodes + n_touched > len(node):
+            node = _longer(node, 2 * len(node) + n_touched)
+        spot, first = a, n_nodes
+        for j in range(n_touched):
+            s = touched[j]
+            if count[s] >= keep_at:
+                place[s] = node[n_nodes, LO] = spot
+                spot += count[s]
+                node[n_nodes, HI], node[n_nodes, PARENT], node[n_nodes, TOKEN] = spot, i, s
+                within = by_runs and how != BY_LENGTH and s < n_o  # the run's length comes next
+                node[n_nodes, RUNS] = node[i, RUNS] + (0 if within else 1)
+                closed = how != BY_LENGTH and s >= n_o
+                node[n_nodes, NEXT] = LEAF if closed else BY_LENGTH if within else BY_SYMBOL
+                n_nodes += 1
+        if n_nodes > first:
+            node[i, SPLIT] = how
+            for j in range(a, b):
+                s, q = token[j], at[j]
+                if how == BY_LENGTH:
+                    q = edge[q] + step
+                elif not by_runs:
+                    q += step
+                if count[s] >= keep_at:
+                    spare_order[place[s]], spare_at[place[s]] = order[j], q
+                    place[s] += 1
+                else:
+                    spare_order[spot], spare_at[spot] = order[j], q
+                    spot += 1
+            for j in range(a, b):
+                order[j], at[j] = spare_order[j], spare_at[j]
+        for j in range(n_touched):
+            count[touched[j]] = 0
+        i += 1
+    return node, n_nodes
+
+
+@njit(cache=True, nogil=True)
+def _longer(node, size):  # type: ignore[no-untyped-def]
+    longer = np.zeros((size, 7), np.int64)
+    for i in range(len(node)):
+        for j in range(7):
+            longer[i, j] = node[i, j]
+    return longer
+
+
+def locate(tree: Tree, flat: Flat) -> Codes:
+    """The node of the past before each place, or of the future from it on; 0 between pieces."""
+    out = np.zeros(len(flat.codes), np.int32)
+    edge = flat.last if tree.forward else flat.first
+    where = (flat.codes, edge, flat.starts, flat.stops, tree.forward)
+    _locate(*where, *tree.lookup, tree.by_runs, BUCKET_OF, BUCKETS, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _locate(  # type: ignore[no-untyped-def]
+    codes, edge, starts, stops, forward, split, keys, values, width, by_runs, table, least, out
+):
+    step = 1 if forward else -1
+    for i in range(len(starts)):
+        for p in range(starts[i], stops[i]):
+            at = p if forward else p - 1
+            out[p] = descend(
+                codes, edge, at, step, split, keys, values, width, by_runs, table, least
+            )
+
+
+def cut(tree: Tree, split_at: float) -> tuple[Codes, int]:
+    """A coarser tree: the context that each node belongs to, and their number.
+
+    Nodes with fewer than `split_at` positions are not split; children with fewer than half as many
+    (but for those at the start or end of a sequence) share one context with what stopped at their
+    parent.
+    """
+    label = np.empty(tree.n_nodes, np.int32)
+    n = _cut(
+        tree.parent, tree.token, tree.split, tree.count, tree.n_symbols, float(split_at), label
+    )
+    return label, n
+
+
+@njit(cache=True, nogil=True)
+def _cut(parent, token, split, count, n_o, split_at, label):  # type: ignore[no-untyped-def]
+    n = len(parent)
+    opened = np.zeros(n, np.bool_)  # split in the coarser tree too
+    own = np.zeros(n, np.bool_)
+    has_child = np.zeros(n, np.bool_)
+    for i in range(1, n):
+        p = parent[i]
+        marks = token[i] == n_o and split[p] != BY_LENGTH
+        if count[i] >= split_at / 2 or marks:
+            own[i] = True
+            has_child[p] = True
+    own[0] = True
+    total = 0
+    for i in range(n):
+        if i > 0 and not opened[parent[i]]:
+            label[i] = label[parent[i]]
+            continue
+        if not own[i]:
+            label[i] = label[parent[i]]  # shared with what stops at the parent
+            continue
+        opened[i] = count[i] >= split_at and has_child[i] and split[i] != LEAF
+        label[i] = total
+        total += 1
+    return total
