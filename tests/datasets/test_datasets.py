@@ -1,4 +1,4 @@
-"""Shipped and simulated approaches are what their pages say they are."""
+"""Shipped and simulated approaches are as their page describes them."""
 
 import gzip
 import importlib.util
@@ -73,7 +73,7 @@ def test_phases_end_with_the_landing_in_its_order(flights):
 
 
 def test_durations_of_phases_are_not_geometric(flights):
-    # A geometric law of mean m has a coefficient of variation of nearly 1 and its mode at 1 step.
+    # A geometric distribution has a coefficient of variation of nearly 1 and its mode at 1 step.
     phases = flights[1]
     codes, lengths = stays(phases)
     for name in ("intercept", "final", "flare", "rollout"):
@@ -130,7 +130,7 @@ def test_the_datasets_are_an_attribute_of_the_package():
         _ = sj.datasets.nothing
 
 
-def test_the_shipped_approaches_are_whole():
+def test_the_shipped_approaches_are_complete():
     data = approaches()
     assert (len(data.normal), len(data.unusual)) == (82, 53)
     kinds, counts = np.unique(data.kinds, return_counts=True)
@@ -194,7 +194,7 @@ def test_an_approach_runs_from_6000_feet_to_the_first_low_fix(script):
     assert script.approach(descent()[::-1] * [-1, 1, 1]) is None  # a climb
 
 
-def test_symbols_say_up_and_down_and_round(script):
+def test_symbols_are_vertical_and_horizontal_movement(script):
     fixes = descent(400)
     fixes[:, 1] = np.concatenate((np.linspace(4000, 2000, 200), np.full(200, 2000.0)))
     fixes[300:, 2] = (90.0 + np.arange(100) * 3.0) % 360.0  # to the right, through north

@@ -8,12 +8,13 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.adapters import offsets_of
 from sojourn.data.sequences import Sequences
 
 
 @dataclass(frozen=True)
 class Approaches:
-    """Approaches of airliners and of aircraft on other errands, over the same nine symbols.
+    """Approaches of airliners and of aircraft on special missions, over the same nine symbols.
 
     Attributes
     ----------
@@ -38,12 +39,12 @@ class Approaches:
 
 
 def approaches() -> Approaches:
-    """Recorded final approaches, a symbol a second: what the aircraft does, up and down and round.
+    """Recorded final approaches, one symbol per second: vertical and horizontal movement.
 
     From 6,000 feet above the lowest recorded point down to it, at most 13 minutes. A symbol is
-    one of descending, level and climbing (more than 300 feet a minute) with one of left, straight
-    and right (more than half a degree a second), such as ``"descending_straight"``. All flights
-    were thinned to a position every ten seconds, since missions were recorded more coarsely.
+    one of descending, level and climbing (more than 300 feet per minute) with one of left, straight
+    and right (more than half a degree per second), such as ``"descending_straight"``. All flights
+    were thinned to one position every ten seconds, since missions were recorded more coarsely.
     The data are from the sample data of the package traffic (MIT licence, kept beside the file).
 
     Returns
@@ -68,7 +69,7 @@ def approaches() -> Approaches:
     owner = np.repeat(np.arange(len(lengths)), lengths)
 
     def those(mask: NDArray[np.bool_]) -> Sequences:
-        offsets = np.concatenate(([0], np.cumsum(lengths[mask], dtype=np.int64)))
+        offsets = offsets_of(lengths[mask])
         return Sequences(codes[mask[owner]].astype(np.int32), offsets, vocabulary, ids[mask])
 
     normal = kinds == "normal"
