@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 import sojourn as sj
 from sojourn import plot
+from sojourn.plot.base import PALETTE, color_of
 
 P = sj.Params.random(3, 5, 4, rng=0)
 DATA = P.sample(60, 40, rng=1)
@@ -29,6 +30,10 @@ FIGURES = {
     "timeline": lambda ax: plot.timeline(HSMM, DATA, 3, marks=[1, 5], ax=ax),
     "timeline without states": lambda ax: plot.timeline(SPECTRAL, DATA, -1, ax=ax),
 }
+
+
+def test_colours_repeat_after_ten_states():
+    assert color_of(0) == color_of(10) == PALETTE[0]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -58,7 +63,7 @@ def test_arrows_are_the_transitions_that_are_not_rare():
     assert arrows == {f"{i}-{j}" for i, j in np.argwhere(HSMM.params_.transition >= 0.3)}
 
 
-def test_occupancy_is_what_long_samples_have():
+def test_occupancy_is_the_share_of_time_in_long_samples():
     states = np.concatenate(HSMM.sample(20, 5000, random_state=0, return_states=True)[1])
     share = np.bincount(states, minlength=3) / len(states)
     assert np.allclose(plot.occupancy(HSMM), share, atol=0.02)  # four standard errors or more
@@ -92,8 +97,8 @@ def test_a_dollar_sign_in_a_name_is_a_dollar_sign():
         (lambda: plot.durations(SPECTRAL), "a SpectralHSMM has no states to show"),
         (lambda: plot.spectrum(HSMM), "a HSMM has no singular values"),
         (lambda: plot.durations(HSMM, 3), "state is 3; the model has states 0 … 2"),
-        (lambda: plot.roc([1.0, 2.0], [True, True]), "all 2 labels say abnormal"),
-        (lambda: plot.precision_recall([1.0, 2.0], np.zeros(2, bool)), "all 2 labels say normal"),
+        (lambda: plot.roc([1.0, 2.0], [True, True]), "all 2 labels are abnormal"),
+        (lambda: plot.precision_recall([1.0, 2.0], np.zeros(2, bool)), "all 2 labels are normal"),
         (lambda: plot.scores([1.0, np.nan]), "or NaN"),
         (lambda: plot.roc([1.0, 2.0], [1, 0]), "2 times True or False"),
         (lambda: plot.timeline(HSMM, DATA, 60), "index is 60; there are 60 sequences"),

@@ -61,6 +61,15 @@ class StateModel(SequenceModel):
         D = self._fitted().duration
         return D @ np.arange(1, D.shape[1] + 1)
 
+    @property
+    def occupancy_(self) -> Floats:
+        """Share of time spent in each state in the long run."""
+        A = self._fitted().transition
+        # Averaging over two steps makes a cycle of states converge, too.
+        visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ self.startprob_
+        share = visits * self.expected_durations_
+        return np.asarray(share / share.sum())
+
     def _scorer(self) -> Scorer:
         return partial(log_prob, self._fitted(), initial=self.initial_)
 

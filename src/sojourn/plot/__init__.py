@@ -1,7 +1,7 @@
-"""Figures of models, scores and sequences, each on an axes of matplotlib that is given or made.
+"""Figures of models, scores and sequences, each on matplotlib axes that are given or made.
 
 Text, ticks and frames keep the colours of the style in use, and marks have colours of medium
-lightness, so that figures are legible on a light and on a dark ground.
+lightness, so that figures are legible on a light and on a dark background.
 
 May import: `data`, `exact`, `estimators`, `detect`. Start reading: `models`.
 """

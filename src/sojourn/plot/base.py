@@ -1,8 +1,10 @@
-"""What the figures share: colours, names that cannot break them, axes, and the model in hand."""
+"""Shared by the figures: colours, names that cannot break them, axes, and the model they show."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
 
 from sojourn.errors import SojournError
 
@@ -10,31 +12,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PALETTE = (
-    "#4a7de0",
-    "#d9822b",
-    "#2a9d8f",
-    "#c8558c",
-    "#7b68c8",
-    "#6b9b37",
-    "#3a9cc0",
-    "#b5793f",
-    "#a04fb0",
-    "#7d8799",
+    *("#4a7de0", "#d9822b", "#2a9d8f", "#c8558c", "#7b68c8"),
+    *("#6b9b37", "#3a9cc0", "#b5793f", "#a04fb0", "#7d8799"),
 )
 ALARM = "#dc4446"
 QUIET = "#8b95a5"
-MOST_LANES = 24  # more symbols than this share the last lane of a timeline
-MOST_NAMES = 40  # more names than this along an axis cannot be read
+DASHED: Any = {"color": QUIET, "linewidth": 1, "linestyle": (0, (4, 3))}  # lines to compare with
 
 
 def color_of(state: int) -> str:
-    """Colour of a state: ten of them, then the same again.
-
-    Examples
-    --------
-    >>> color_of(0) == color_of(10) == PALETTE[0]
-    True
-    """
+    """Colour of a state: ten of them, then the same again."""
     return PALETTE[state % len(PALETTE)]
 
 
@@ -62,13 +49,7 @@ def short(text: Any, most: int = 18) -> str:
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
-    """The axes given, or new ones.
-
-    Examples
-    --------
-    >>> axes_or_new("mine")
-    'mine'
-    """
+    """The axes given, or new ones."""
     if ax is not None:
         return ax
     try:
@@ -81,14 +62,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 
 def bare(ax: Axes, frame: bool = True) -> Axes:
-    """The same axes without the lines that hold nothing.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> bool(bare(Figure().subplots()).spines["top"].get_visible())
-    False
-    """
+    """The same axes without the lines that hold nothing."""
     ax.spines[["top", "right"]].set_visible(False)
     if not frame:
         ax.spines[["left", "bottom"]].set_visible(False)
@@ -96,12 +70,14 @@ def bare(ax: Axes, frame: bool = True) -> Axes:
     return ax
 
 
-def model_of(model: Any) -> Any:
-    """The model itself, or the one in a detector.
-
-    Examples
-    --------
-    >>> model_of("a model")
-    'a model'
-    """
-    return getattr(model, "model_", model)
+def model_of(model: Any, states: bool | None = None) -> Any:
+    """The model, or that of a detector; with `states` given, one that has states or has none."""
+    inner = getattr(model, "model_", model)
+    if states is not None:
+        check_is_fitted(inner)
+        if inner.has_states != states:
+            lacks = (
+                "states to show; fit an HSMM" if states else "singular values; fit a SpectralHSMM"
+            )
+            raise SojournError(f"a {type(inner).__name__} has no {lacks}")
+    return inner

@@ -1,4 +1,4 @@
-"""Figures of a model: what its states say, how long they last, what follows what, and its rank."""
+"""Figures of a model: symbols and durations of its states, transitions, singular values, ranks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.plot.base import (
-    MOST_NAMES,
-    PALETTE,
-    QUIET,
-    axes_or_new,
-    bare,
-    color_of,
-    model_of,
-    short,
-)
+from sojourn.plot.base import DASHED, PALETTE, QUIET, axes_or_new, bare, color_of, model_of, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+MOST_NAMES = 40  # more names than this along an axis cannot be read
 
 
 def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> Axes:
@@ -40,25 +34,26 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
     >>> plot.durations(model).get_xlabel()
     'steps in a stay'
     """
-    D = _params(model).duration
+    D = model_of(model, states=True).params_.duration
+    n_x, n_d = D.shape
+    if state is not None and not 0 <= state < n_x:
+        raise SojournError(f"state is {state}; the model has states 0 … {n_x - 1}")
     ax = axes_or_new(ax)
-    edges = np.arange(D.shape[1] + 1) + 0.5
-    if state is None:
+    edges = np.arange(n_d + 1) + 0.5
+    if state is not None:
+        ax.stairs(D[state], edges, color=color_of(state), fill=True)
+    else:
         for i, row in enumerate(D):
             ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=f"state {i}")
-        if len(D) <= len(PALETTE):
+        if n_x <= len(PALETTE):
             ax.legend(frameon=False)
-    else:
-        ax.stairs(D[_state(state, len(D))], edges, color=color_of(state), fill=True)
-    ax.set_xlim(0.5, D.shape[1] + 0.5)
+    ax.set(xlim=(0.5, n_d + 0.5), xlabel="steps in a stay", ylabel="probability")
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("steps in a stay")
-    ax.set_ylabel("probability")
     return bare(ax)
 
 
 def emissions(model: Any, ax: Axes | None = None) -> Axes:
-    """What the states of a model say: the probability of each symbol in each state.
+    """The probability of each symbol in each state of a model.
 
     Parameters
     ----------
@@ -74,19 +69,18 @@ def emissions(model: Any, ax: Axes | None = None) -> Axes:
     """
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-    E = _params(model).emission
+    inner = model_of(model, states=True)
+    E, names = inner.params_.emission, inner.vocabulary_
     ax = axes_or_new(ax)
-    r, g, b, _ = to_rgba(PALETTE[0])
-    shades = LinearSegmentedColormap.from_list("shades", [(r, g, b, 0.04), (r, g, b, 1.0)])
+    ends = [to_rgba(PALETTE[0], alpha) for alpha in (0.04, 1.0)]
+    shades = LinearSegmentedColormap.from_list("shades", ends)
     mesh = ax.pcolormesh(E, cmap=shades, vmin=0, vmax=1, edgecolors="none")
     bar = ax.figure.colorbar(mesh, ax=ax, label="probability", fraction=0.04, pad=0.02)
     bar.outline.set_visible(False)
-    names = model_of(model).vocabulary_
     if len(names) <= MOST_NAMES:
         labels = [short(name) for name in names.tolist()]
-        ax.set_xticks(
-            np.arange(len(names)) + 0.5, labels, rotation=45, ha="right", parse_math=False
-        )
+        at = np.arange(len(names)) + 0.5
+        ax.set_xticks(at, labels, rotation=45, ha="right", parse_math=False)
     else:
         ax.set_xlabel(f"symbol (code, of {len(names)})")
     ax.set_yticks(np.arange(len(E)) + 0.5, [str(i) for i in range(len(E))])
@@ -98,8 +92,8 @@ def emissions(model: Any, ax: Axes | None = None) -> Axes:
 def transitions(model: Any, least: float = 0.05, ax: Axes | None = None) -> Axes:
     """Which states follow which: a graph with an arrow for each transition that is not rare.
 
-    A state's area grows with the share of time spent in it in the long run, an arrow's width with
-    the probability of the transition.
+    The area of a state grows with the share of time spent in it in the long run, the width of an
+    arrow with the probability of the transition.
 
     Parameters
     ----------
@@ -115,63 +109,60 @@ def transitions(model: Any, least: float = 0.05, ax: Axes | None = None) -> Axes
     >>> len(plot.transitions(model).texts) >= 2
     True
     """
-    from matplotlib.patches import Circle, FancyArrowPatch
+    from matplotlib.patches import Circle
 
-    params = _params(model)
-    A, n = params.transition, params.n_states
+    inner = model_of(model, states=True)
+    A, n = inner.params_.transition, inner.params_.n_states
     ax = axes_or_new(ax)
     angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    at = np.column_stack((np.cos(angle), np.sin(angle))) * (n > 1)
+    at = np.column_stack((np.cos(angle), np.sin(angle))) * (n > 1)  # on a circle       (n, 2)
     most = min(0.3, 0.85 * np.sin(np.pi / n)) if n > 1 else 0.3
-    radius = np.clip(most * np.sqrt(occupancy(model) * min(n, 4) / 1.5), 0.45 * most, most)
-    names = model_of(model).vocabulary_[params.emission.argmax(axis=1)]
-    size = max(7.0, 11.0 - 0.25 * n)
-    for i in range(n):
-        for j in np.flatnonzero(A[i] >= least).tolist():
-            if i == j:
-                continue
+    radius = np.clip(most * np.sqrt(inner.occupancy_ * min(n, 4) / 1.5), 0.45 * most, most)
+    for i, j in np.argwhere(least <= A).tolist():
+        if i != j:
             bend = 0.16 if A[j, i] >= least else 0.08
-            gap = np.array([radius[i], radius[j]]) + 0.02
-            way = (at[j] - at[i]) / np.linalg.norm(at[j] - at[i])
-            arrow = FancyArrowPatch(
-                tuple(at[i] + gap[0] * _turned(way, -bend)),
-                tuple(at[j] - gap[1] * _turned(way, bend)),
-                connectionstyle=f"arc3,rad={bend}",
-                arrowstyle="-|>",
-                mutation_scale=7 + 5 * A[i, j],
-                linewidth=0.6 + 2.4 * A[i, j],
-                color=QUIET,
-                alpha=0.35 + 0.65 * A[i, j],
-                shrinkA=0,
-                shrinkB=0,
-            )
+            arrow = _arrow(at[i], at[j], radius[[i, j]] + 0.02, bend, A[i, j])
             arrow.set_gid(f"{i}-{j}")
             ax.add_patch(arrow)
+    names = inner.vocabulary_[inner.params_.emission.argmax(axis=1)]
+    size = max(7.0, 11.0 - 0.25 * n)
+    inside: Any = {"ha": "center", "va": "center", "color": "white", "weight": "bold"}
     for i in range(n):
-        ax.add_patch(Circle(tuple(at[i]), radius[i], color=color_of(i), linewidth=0, zorder=2))
-        ax.text(
-            at[i, 0],
-            at[i, 1],
-            str(i),
-            ha="center",
-            va="center",
-            color="white",
-            size=size,
-            weight="bold",
-        ).set_zorder(3)
+        x, y = at[i]
+        ax.add_patch(Circle((x, y), radius[i], color=color_of(i), linewidth=0, zorder=2))
+        ax.text(x, y, str(i), size=size, **inside).set_zorder(3)
         out = at[i] * (1 + (radius[i] + 0.06) / max(np.linalg.norm(at[i]), 1e-9))
-        side = "left" if at[i, 0] > 0.1 else "right" if at[i, 0] < -0.1 else "center"
-        up = "bottom" if at[i, 1] > 0.9 else "top" if at[i, 1] < -0.9 or n == 1 else "center"
+        side = "left" if x > 0.1 else "right" if x < -0.1 else "center"
+        up = "bottom" if y > 0.9 else "top" if y < -0.9 or n == 1 else "center"
         out = out if n > 1 else np.array([0.0, -radius[0] - 0.05])
         ax.text(out[0], out[1], short(names[i]), ha=side, va=up, size=size - 1, parse_math=False)
-    ax.set_xlim(-1.75, 1.75)
-    ax.set_ylim(-1.45, 1.45)
-    ax.set_aspect("equal")
+    ax.set(xlim=(-1.75, 1.75), ylim=(-1.45, 1.45), aspect="equal")
     ax.set_axis_off()
     return ax
 
 
-def occupancy(model: Any) -> NDArray[np.float64]:
+def _arrow(start: Array, stop: Array, gaps: Array, bend: float, probability: float) -> Any:
+    """A bent arrow between two states, which ends at these distances from their centres."""
+    from matplotlib.patches import FancyArrowPatch
+
+    way = (stop - start) / np.linalg.norm(stop - start)
+    c, s = np.cos(2 * bend), np.sin(2 * bend)
+    turn = np.array([[c, -s], [s, c]])  # by the angle between the arrow's ends and its chord
+    return FancyArrowPatch(
+        tuple(start + gaps[0] * turn.T @ way),
+        tuple(stop - gaps[1] * turn @ way),
+        connectionstyle=f"arc3,rad={bend}",
+        arrowstyle="-|>",
+        mutation_scale=7 + 5 * probability,
+        linewidth=0.6 + 2.4 * probability,
+        color=QUIET,
+        alpha=0.35 + 0.65 * probability,
+        shrinkA=0,
+        shrinkB=0,
+    )
+
+
+def occupancy(model: Any) -> Array:
     """Share of time that a model spends in each of its states in the long run.
 
     Examples
@@ -181,12 +172,8 @@ def occupancy(model: Any) -> NDArray[np.float64]:
     >>> round(float(plot.occupancy(model).sum()), 6)
     1.0
     """
-    params = _params(model)
-    A = params.transition
-    # Averaging over two steps keeps a cycle of states from going round for ever.
-    visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ params.start
-    share = visits * (params.duration @ np.arange(1, params.max_duration + 1))
-    return share / share.sum()
+    share: Array = model_of(model, states=True).occupancy_
+    return share
 
 
 def spectrum(model: Any, ax: Axes | None = None) -> Axes:
@@ -204,18 +191,15 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     >>> plot.spectrum(model).get_yscale()
     'log'
     """
-    inner = _spectral(model)
-    values = np.asarray(inner.singular_values_, dtype=float)
-    ax = axes_or_new(ax)
-    values = values[values > 0]
+    inner = model_of(model, states=False)
+    values = inner.singular_values_[inner.singular_values_ > 0]
     number = np.arange(1, len(values) + 1)
     kept = number <= inner.rank_
+    ax = axes_or_new(ax)
     for some, color, what in ((kept, PALETTE[0], "kept"), (~kept, QUIET, "cut")):
         ax.plot(number[some], values[some], "o", color=color, markersize=4.5, label=what)
-    ax.axvline(inner.rank_ + 0.5, color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
-    ax.set_yscale("log")
-    ax.set_xlabel("number of the singular value")
-    ax.set_ylabel("singular value")
+    ax.axvline(inner.rank_ + 0.5, **DASHED)
+    ax.set(yscale="log", xlabel="number of the singular value", ylabel="singular value")
     ax.legend(frameon=False)
     return bare(ax)
 
@@ -237,7 +221,7 @@ def ranks(model: Any, ax: Axes | None = None) -> Axes:
     """
     from matplotlib.ticker import MaxNLocator
 
-    inner = _spectral(model)
+    inner = model_of(model, states=False)
     ax = axes_or_new(ax)
     by_window: dict[tuple[int, ...], dict[int, float]] = {}
     for trial in inner.choice_.trials:
@@ -247,40 +231,9 @@ def ranks(model: Any, ax: Axes | None = None) -> Axes:
         tried = sorted(scores)
         name = "window " + " ".join(map(str, window))
         ax.plot(tried, [scores[k] for k in tried], "o-", color=color_of(i), ms=4, label=name)
-    ax.axvline(inner.rank_, color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
+    ax.axvline(inner.rank_, **DASHED)
     if 1 < len(by_window) <= len(PALETTE):
         ax.legend(frameon=False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("rank")
-    ax.set_ylabel("held-out nats a symbol")
+    ax.set(xlabel="rank", ylabel="held-out nats per symbol")
     return bare(ax)
-
-
-def _turned(way: NDArray[np.float64], by: float) -> NDArray[np.float64]:
-    """A direction turned by the angle at which a bent arrow leaves or meets a state."""
-    c, s = np.cos(2 * by), np.sin(2 * by)
-    return np.array([c * way[0] - s * way[1], s * way[0] + c * way[1]])
-
-
-def _params(model: Any) -> Any:
-    inner = model_of(model)
-    if not hasattr(inner, "params_"):
-        raise SojournError(
-            f"a {type(inner).__name__} has no states to show, or is not fitted; fit an HSMM"
-        )
-    return inner.params_
-
-
-def _spectral(model: Any) -> Any:
-    inner = model_of(model)
-    if not hasattr(inner, "singular_values_"):
-        raise SojournError(
-            f"a {type(inner).__name__} has no singular values, or is not fitted; fit a SpectralHSMM"
-        )
-    return inner
-
-
-def _state(state: int, n: int) -> int:
-    if not 0 <= state < n:
-        raise SojournError(f"state is {state}; the model has states 0 … {n - 1}")
-    return state

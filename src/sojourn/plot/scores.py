@@ -1,4 +1,4 @@
-"""Figures of scores: how they are distributed, and how well they tell abnormal from normal."""
+"""Figures of scores: their distribution, ROC and precision-recall curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.plot.base import ALARM, PALETTE, QUIET, axes_or_new, bare, color_of, short
+from sojourn.plot.base import ALARM, DASHED, PALETTE, axes_or_new, bare, color_of, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 N_BINS = 40
 FAR = 6.0  # a score this many times the spread of the middle half below the median is off the axis
-MOST_KINDS = 6  # curves of kinds of abnormality beside the one of all
+MOST_KINDS = 6  # curves of types of abnormality beside the one of all
 
 
 def scores(
     values: Any, abnormal: Any = None, offset: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """How scores are distributed, and where the line between normal and abnormal is.
+    """The distribution of scores, and the threshold between normal and abnormal.
 
     Parameters
     ----------
     values : array (n,)
-        Scores, higher for more normal. What is far below the others is counted in the first bar.
+        Scores, higher for more normal. Those far below the others are counted in the first bar.
     abnormal : array of bool (n,), optional
-        What is known to be abnormal, which is shown apart.
+        Which are known to be abnormal; they are shown in another colour.
     offset : float, optional
         Scores below it raise an alarm.
     ax : matplotlib axes, optional
@@ -41,14 +41,14 @@ def scores(
     'score (higher is more normal)'
     """
     x = _finite(values)
+    offset = offset if offset is not None and np.isfinite(offset) else None
     ax = axes_or_new(ax)
     low, middle, high = np.quantile(x, [0.25, 0.5, 0.75])
     spread = high - low
     floor = middle - FAR * spread if spread > 0 else x.min()
-    if offset is not None and np.isfinite(offset):
+    if offset is not None:
         floor = min(floor, offset - spread)
-    floor = max(float(x.min()), floor)
-    top = float(x.max())
+    floor, top = max(float(x.min()), floor), float(x.max())
     if top <= floor:
         floor, top = floor - 0.5, top + 0.5
     bins = np.linspace(floor, top, N_BINS + 1).tolist()
@@ -61,35 +61,28 @@ def scores(
         names = [f"normal ({np.sum(~bad)})", f"abnormal ({np.sum(bad)})"]
         ax.hist(parts, bins, stacked=True, color=[PALETTE[0], ALARM], label=names, alpha=0.85)
         ax.legend(frameon=False, loc="upper left")
-    if offset is not None and np.isfinite(offset):
-        ax.axvline(offset, color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
-        ax.annotate(
-            "alarm ",
-            (offset, 1.0),
-            xycoords=("data", "axes fraction"),
-            ha="right",
-            va="top",
-            size="small",
-        )
+    if offset is not None:
+        ax.axvline(offset, **DASHED | {"linewidth": 1.2})
+        text: Any = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "top"}
+        ax.annotate("alarm ", (offset, 1.0), size="small", **text)
     if below := int((x < floor).sum()):
         noun = "score" if below == 1 else "scores"
         ax.set_title(f"the first bar holds {below} {noun} further left", loc="left", size="small")
-    ax.set_xlabel("score (higher is more normal)")
-    ax.set_ylabel("sequences")
+    ax.set(xlabel="score (higher is more normal)", ylabel="sequences")
     return bare(ax)
 
 
 def roc(values: Any, abnormal: Any, kinds: Any = None, ax: Axes | None = None) -> Axes:
-    """Share of the abnormal that is found against the share of the normal that is taken for it.
+    """ROC curve: the fraction of abnormal sequences found at each false-alarm rate.
 
     Parameters
     ----------
     values : array (n,)
         Scores, higher for more normal.
     abnormal : array of bool (n,)
-        What is abnormal; both classes must occur.
+        Which are abnormal; both classes must occur.
     kinds : array of str (n,), optional
-        Names of kinds; each kind of the abnormal gets its own curve, against all normal ones.
+        Names; the abnormal sequences of each name get a curve of their own, with all normal ones.
     ax : matplotlib axes, optional
 
     Examples
@@ -103,18 +96,17 @@ def roc(values: Any, abnormal: Any, kinds: Any = None, ax: Axes | None = None) -
 
     x, bad = _two_classes(values, abnormal)
     ax = axes_or_new(ax)
-    ax.plot([0, 1], [0, 1], color=QUIET, linewidth=1, linestyle=(0, (4, 3)))
+    ax.plot([0, 1], [0, 1], **DASHED)
     for name, some, color, width in _curves(bad, kinds):
         false, true, _ = roc_curve(bad[some], -x[some])
         area = roc_auc_score(bad[some], -x[some])
         ax.plot(false, true, color=color, linewidth=width, label=f"{name}: AUC {area:.2f}")
-    ax.set_xlabel("false alarms (share of the normal)")
-    ax.set_ylabel("found (share of the abnormal)")
+    ax.set(xlabel="false-alarm rate", ylabel="fraction of abnormal found")
     return _unit(ax)
 
 
 def precision_recall(values: Any, abnormal: Any, ax: Axes | None = None) -> Axes:
-    """Share of alarms that are right against the share of the abnormal that is found.
+    """Precision-recall curve: the fraction of alarms that are right at each fraction found.
 
     Parameters
     ----------
@@ -135,18 +127,10 @@ def precision_recall(values: Any, abnormal: Any, ax: Axes | None = None) -> Axes
     ax = axes_or_new(ax)
     precision, recall, _ = precision_recall_curve(bad, -x)
     area = average_precision_score(bad, -x)
-    ax.plot(
-        recall,
-        precision,
-        color=PALETTE[0],
-        linewidth=2,
-        drawstyle="steps-post",
-        label=f"average precision {area:.2f}",
-    )
-    label = f"by chance {bad.mean():.2f}"
-    ax.axhline(bad.mean(), color=QUIET, linewidth=1, linestyle=(0, (4, 3)), label=label)
-    ax.set_xlabel("found (share of the abnormal)")
-    ax.set_ylabel("right (share of the alarms)")
+    label = f"average precision {area:.2f}"
+    ax.plot(recall, precision, color=PALETTE[0], linewidth=2, drawstyle="steps-post", label=label)
+    ax.axhline(bad.mean(), **DASHED, label=f"by chance {bad.mean():.2f}")
+    ax.set(xlabel="recall (fraction found)", ylabel="precision (fraction right)")
     return _unit(ax)
 
 
@@ -164,7 +148,7 @@ def _curves(bad: NDArray[np.bool_], kinds: Any) -> list[tuple[str, Any, str, flo
 
 
 def _finite(values: Any) -> Floats:
-    """Scores in which what is impossible lies a little below all others."""
+    """Scores in which infinite ones lie a little beyond all others."""
     x = np.asarray(values, dtype=float)
     if x.ndim != 1 or x.size == 0 or np.isnan(x).any():
         raise SojournError(f"expected an array of scores, at least one, got shape {x.shape} or NaN")
@@ -191,14 +175,13 @@ def _two_classes(values: Any, abnormal: Any) -> tuple[Floats, NDArray[np.bool_]]
     if bad.all() or not bad.any():
         what = "abnormal" if bad.all() else "normal"
         raise SojournError(
-            f"all {len(x)} labels say {what}; a curve needs both normal and abnormal sequences"
+            f"all {len(x)} labels are {what}; a curve needs both normal and abnormal sequences"
         )
     return x, bad
 
 
 def _unit(ax: Axes) -> Axes:
-    ax.set_xlim(-0.01, 1.01)
-    ax.set_ylim(-0.01, 1.03)
+    ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.03))
     ax.legend(loc="lower right", edgecolor="none", framealpha=0.8)
     for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
         text.set_parse_math(False)

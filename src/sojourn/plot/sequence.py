@@ -10,26 +10,17 @@ from numpy.typing import NDArray
 
 from sojourn.data.sequences import as_sequences, runs
 from sojourn.errors import SojournError
-from sojourn.plot.base import (
-    ALARM,
-    MOST_LANES,
-    QUIET,
-    axes_or_new,
-    bare,
-    color_of,
-    model_of,
-    plain,
-    short,
-)
+from sojourn.plot.base import ALARM, QUIET, axes_or_new, bare, color_of, model_of, plain, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_LANES = 24  # more symbols than this share the last lane
 SURPRISE_LANES = 3.5  # height of the surprise, in lanes of symbols
 
 
 def lanes(codes: NDArray[Any], names: list[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Which symbol has which line of a timeline: those that occur, the rarest together if many.
+    """Names of the lanes of a timeline, and the lane of each symbol; the rarest may share one.
 
     Examples
     --------
@@ -86,7 +77,7 @@ def timeline(
         if code >= 0:
             ax.broken_barh([(start, length)], (lane[code] - 0.32, 0.64), color=QUIET)
     y = float(len(names))
-    if hasattr(inner, "params_"):
+    if inner.has_states:
         for start, length, state in zip(*runs(inner.predict(one)[0]), strict=True):
             ax.broken_barh([(start, length)], (y - 0.3, 0.8), color=color_of(int(state)))
         ticks.append(len(names))
@@ -100,8 +91,5 @@ def timeline(
     for step in marks:
         ax.axvline(step + 0.5, color=ALARM, linewidth=1)
     ax.set_yticks(ticks, labels, parse_math=False)
-    ax.set_xlim(0, len(surprise))
-    ax.set_ylim(-0.6, y + SURPRISE_LANES + 0.2)
-    ax.set_xlabel("step")
-    bare(ax, frame=False)
-    return ax
+    ax.set(xlim=(0, len(surprise)), ylim=(-0.6, y + SURPRISE_LANES + 0.2), xlabel="step")
+    return bare(ax, frame=False)
