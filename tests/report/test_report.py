@@ -72,7 +72,7 @@ def figures(page):
     return {a["aria-label"] for a in page.having("svg", role="img")}
 
 
-def test_a_page_has_all_its_parts_and_asks_for_nothing(tmp_path):
+def test_a_page_has_all_its_parts_and_makes_no_requests(tmp_path):
     detector, sequences = case()
     labels = np.arange(len(sequences)) % 4 == 0
     text, page = written(tmp_path, detector, sequences, labels=labels, title="My <flights>")
@@ -125,7 +125,7 @@ def test_what_could_end_a_script_is_escaped_in_json():
     assert not set(embedded(nasty)) & set("<>&\u2028\u2029")
 
 
-def test_a_name_that_looks_like_a_colour_or_an_attribute_stays_as_it_is():
+def test_a_name_that_looks_like_a_colour_or_an_attribute_is_not_changed():
     svg = figure("f", "x", lambda ax: ax.text(0.5, 0.5, '#dc4446 id="a" $5 <b>'))
     assert '>#dc4446 id="a" $5 &lt;b&gt;</text>' in svg
 
@@ -168,15 +168,15 @@ def test_a_spectral_model_shows_its_spectrum_and_no_states(tmp_path):
     assert timelines(text)["items"][0]["states"] == []
 
 
-def test_labels_of_one_class_are_said_to_give_no_curves(tmp_path):
+def test_labels_of_one_class_give_no_curves_and_a_note(tmp_path):
     detector, sequences = case(12)
     text, page = written(tmp_path, detector, sequences, labels=["normal"] * 12)
-    assert "All labels say the same" in text
+    assert "All labels are of one class" in text
     assert "ROC curve" not in figures(page)
 
 
 @pytest.mark.parametrize("normal", [None, "given"])
-def test_a_model_without_a_detector_is_calibrated_and_the_page_says_on_what(tmp_path, normal):
+def test_a_model_without_a_detector_is_calibrated_and_the_page_names_the_data(tmp_path, normal):
     p = sj.Params.random(2, 4, 4, rng=0)
     fitted = sj.HSMM(2, 4).fit(p.sample(100, 40, rng=1))
     usual = p.sample(60, 40, rng=2)

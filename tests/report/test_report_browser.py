@@ -116,7 +116,7 @@ def test_the_filter_leaves_what_it_is_asked_for(opened):
     assert len(column(page, 1)) == 120
 
 
-def test_a_timeline_opens_and_tells_of_its_steps(opened):
+def test_a_timeline_opens_and_describes_its_steps(opened):
     page = opened()
     first = page.locator("details.case").first
     assert first.locator("svg").count() == 0  # drawn when it is opened

@@ -1,7 +1,7 @@
-"""One page that shows which sequences are abnormal, where and why, and the model that says so.
+"""One page that shows which sequences are abnormal, where and why, and the model behind it.
 
-The page is self-contained: it opens from a disk, asks nothing of any network, and carries its
-style, its script and its figures.
+The page is self-contained: it opens from a disk, makes no network requests, and contains its style,
+its script and its figures.
 
 May import: `data`, `storage`, `estimators`, `detect`, `plot`. Start reading: `contents`.
 """
@@ -34,21 +34,21 @@ def write_report(
     title: str | None = None,
     worst: int = 30,
 ) -> None:
-    """Write a page on sequences, the most abnormal first, and on the model: one HTML file.
+    """Write an HTML page about sequences, the most abnormal first, and about the model.
 
     Parameters
     ----------
     model : AnomalyDetector, HSMM or SpectralHSMM
-        Fitted. A model without a detector gets one, which learns from `normal` what is usual
-        and leaves the model as it is.
+        Fitted. A model without a detector gets one, which is calibrated on `normal` and leaves the
+        model as it is.
     X : Sequences, list of sequences or integer array
-        What the report is on.
+        The sequences to report on.
     path : str or path
-        Where to write, by custom ``report.html``; an old file is replaced when all is written.
+        Where to write, by custom ``report.html``; the write is atomic.
     labels : sequence, optional
-        What is known of each sequence: True or 1 for abnormal, scikit-learn's -1 and +1, or names,
-        of which `normal_label` is the normal one. They add curves and a column, and change nothing
-        else.
+        The known label of each sequence: True or 1 for abnormal, scikit-learn's -1 and +1, or
+        names, of which `normal_label` is the normal one. They add curves and a column, and change
+        nothing else.
     normal : Sequences, list of sequences or integer array, optional
         Normal sequences, not those the model was fitted on, that calibrate a model without a
         detector; `X` itself, taken as mostly normal, if not given.
@@ -83,12 +83,8 @@ def write_report(
     from sojourn.report.contents import contents
 
     page = contents(model, X, labels, normal, normal_label, contamination, title, worst)
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    strict: Any = {"autoescape": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(**strict, trim_blocks=True, lstrip_blocks=True)
     early, script = _part("theme.js"), _part("script.js")
     text = environment.from_string(_part("page.html.j2")).render(
         page,

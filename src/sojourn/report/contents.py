@@ -1,19 +1,18 @@
-"""What a report says: a summary, a row for each sequence, timelines of the worst, and the model."""
+"""Contents of a report: a summary, one row per sequence, timelines of the worst, and the model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn import plot
 from sojourn.checks import positive_int
 from sojourn.data.sequences import Sequences, as_sequences, runs
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
-from sojourn.plot.models import durations, occupancy, ranks, spectrum, transitions
-from sojourn.plot.scores import precision_recall, roc
-from sojourn.plot.scores import scores as histogram
 from sojourn.plot.sequence import lanes
 from sojourn.report.figures import SIZE, figure
 from sojourn.report.labels import Known, read_known
@@ -22,6 +21,10 @@ MOST_EXPLAINED = 300  # sequences whose first reason stands in the table
 MOST_STATES = 24  # states that get a card
 TOP = 5  # symbols of a state
 THIRD = (3.5, 3.1)  # inches, of figures that stand three in a row
+NO_STATES = (
+    "A SpectralHSMM predicts without naming states: there are no emissions, durations or "
+    "transitions to show, and timelines have symbols and surprise only."
+)
 
 
 def contents(
@@ -34,7 +37,7 @@ def contents(
     title: str | None,
     worst: int,
 ) -> dict[str, Any]:
-    """All that the page shows, by the names that its template has for it."""
+    """All that the page shows, by the names in its template."""
     detector, calibrated = _detector(model, X, normal, contamination)
     inner = detector.model_
     sequences = as_sequences(X, None, inner.vocabulary_, inner.unknown)
@@ -74,11 +77,10 @@ def contents(
         ),
         "score_figures": _score_figures(detector, scores, known),
         "one_class": known is not None and not known.both,
-        "states": _states(inner),
-        "more_states": max(0, _n_states(inner) - MOST_STATES),
-        "model_figures": _model_figures(inner),
-        "model_note": _model_note(inner),
-        "kind": type(inner).__name__,
+        "states": _states(inner) if inner.has_states else [],
+        "more_states": max(0, inner.params_.n_states - MOST_STATES) if inner.has_states else 0,
+        "model_figures": _state_figures(inner) if inner.has_states else _rank_figures(inner),
+        "model_note": "" if inner.has_states else NO_STATES,
     }
 
 
@@ -89,8 +91,8 @@ def _detector(model: Any, X: Any, normal: Any, contamination: float | None) -> t
             raise SojournError("the detector is not fitted; call fit with normal sequences first")
         if normal is not None or contamination is not None:
             raise SojournError(
-                "the detector is calibrated already, at a rate of its own; leave out normal= "
-                "(--normal) and contamination= (--contamination), or give a model"
+                "the detector is calibrated already, at its own false-alarm rate; leave out "
+                "normal= (--normal) and contamination= (--contamination), or give a model"
             )
         return model, "The detector was calibrated when it was fitted."
     if not hasattr(model, "vocabulary_"):
@@ -104,7 +106,7 @@ def _detector(model: Any, X: Any, normal: Any, contamination: float | None) -> t
     given = X if normal is None else normal
     usual = as_sequences(given, None, model.vocabulary_, model.unknown)
     detector = AnomalyDetector(model, refit=False, **rate).fit(usual)
-    n = f"{len(usual):,} sequence{'s' * (len(usual) > 1)}"
+    n = f"{len(usual):,} sequence{'s' if len(usual) > 1 else ''}"
     if normal is None:
         return detector, (
             f"Calibrated on the {n} of this report itself, taken as mostly normal: the more of "
@@ -131,55 +133,45 @@ def _where(reason: Any) -> tuple[int, int] | None:
 def _facts(
     detector: Any, sequences: Sequences, alarms: NDArray[np.bool_], known: Known | None, scores: Any
 ) -> list[dict[str, str]]:
-    """The tiles at the top of the page: a number, what it is, and more."""
+    """The tiles at the top of the page: a number, its name, and more."""
     n, k, rate = len(sequences), int(alarms.sum()), float(detector.contamination)
-    lengths = sequences.lengths
-    low, high = int(lengths.min()), int(lengths.max())
+    low, high = int(sequences.lengths.min()), int(sequences.lengths.max())
     span = f"{low:,} steps each" if low == high else f"{low:,} to {high:,} steps each"
-    missing = int((sequences.codes < 0).sum())
+    seen = sequences.codes[sequences.codes >= 0]
+    missing = sequences.n_total - seen.size
+    gaps = f", {missing:,} of them missing" if missing else ""
     inner = detector.model_
-    facts = [
-        {
-            "value": f"{k:,}",
-            "name": "abnormal" if n > 1 else ("abnormal" if k else "nothing abnormal"),
-            "more": f"at a false-alarm rate of {percent(rate)}, where {_about(rate * n)} of {n:,} "
-            f"would be by chance",
-            "tone": "alarm" if k else "",
-        },
-        {
-            "value": f"{n:,}",
-            "name": "sequence" if n == 1 else "sequences",
-            "more": f"{span}, {sequences.n_total:,} symbols"
-            + (f", {missing:,} of them missing" if missing else ""),
-            "tone": "",
-        },
-        {
-            "value": f"{sequences.n_symbols:,}",
-            "name": "different symbols",
-            "more": f"{int(np.unique(sequences.codes[sequences.codes >= 0]).size):,} of them occur",
-            "tone": "",
-        },
-        {
-            "value": f"{_n_states(inner) or inner.rank_}",
-            "name": "states" if _n_states(inner) else "singular directions",
-            "more": _model_words(inner) + f", scored by {getattr(detector, 'method', 'score')}",
-            "tone": "",
-        },
+    if inner.has_states:
+        size, name = inner.params_.n_states, "states"
+        words = f"HSMM with stays of up to {inner.params_.max_duration} steps"
+    else:
+        size, name = inner.rank_, "singular directions"
+        words = f"{type(inner).__name__}, windows of offsets {' '.join(map(str, inner.window_))}"
+    chance = f"where {_about(rate * n)} of {n:,} would be by chance"
+    symbols = f"{span}, {sequences.n_total:,} symbols{gaps}"
+    tiles = [
+        (f"{k:,}", "abnormal", f"at a false-alarm rate of {percent(rate)}, {chance}"),
+        (f"{n:,}", "sequence" if n == 1 else "sequences", symbols),
+        (
+            f"{sequences.n_symbols:,}",
+            "different symbols",
+            f"{np.unique(seen).size:,} of them occur",
+        ),
+        (f"{size}", name, f"{words}, scored by {detector.method}"),
     ]
     if known and known.both:
         from sklearn.metrics import roc_auc_score
 
         bad = known.abnormal
-        found = int((alarms & bad).sum())
-        facts.append(
-            {
-                "value": f"{roc_auc_score(bad, -np.nan_to_num(scores, neginf=-1e300)):.3f}",
-                "name": "AUC",
-                "more": f"{found} of {int(bad.sum())} labelled abnormal are found; of "
-                f"{int((~bad).sum())} normal ones {int((alarms & ~bad).sum())} raise an alarm",
-                "tone": "",
-            }
+        area = roc_auc_score(bad, -np.nan_to_num(scores, neginf=-1e300))
+        more = (
+            f"{int((alarms & bad).sum())} of {int(bad.sum())} labelled abnormal are found; of "
+            f"{int((~bad).sum())} normal ones {int((alarms & ~bad).sum())} raise an alarm"
         )
+        tiles.append((f"{area:.3f}", "AUC", more))
+    names = ("value", "name", "more")
+    facts = [dict(zip(names, tile, strict=True), tone="") for tile in tiles]
+    facts[0]["tone"] = "alarm" if k else ""
     return facts
 
 
@@ -198,24 +190,12 @@ def _about(number: float) -> str:
     return f"about {number:.0f}" if number >= 1.5 else "about one" if number >= 0.5 else "none"
 
 
-def _n_states(inner: Any) -> int:
-    return int(inner.params_.n_states) if hasattr(inner, "params_") else 0
-
-
-def _model_words(inner: Any) -> str:
-    if hasattr(inner, "params_"):
-        return f"HSMM with stays of up to {inner.params_.max_duration} steps"
-    window = " ".join(map(str, inner.window_))
-    return f"{type(inner).__name__}, windows of offsets {window}"
-
-
 def _timelines(
     inner: Any, worst: Sequences, rows: list[dict[str, Any]], steps: list[list[int]]
 ) -> dict[str, Any]:
-    """What the script draws, in whole numbers: surprise in hundredths of a nat."""
+    """What the script draws, in integers: surprise in hundredths of a nat."""
     names = [plain(name) for name in worst.vocabulary.tolist()]
     surprise = inner.surprise(worst)
-    has_states = hasattr(inner, "params_")
     items: list[dict[str, Any]] = []
     for k, codes in enumerate(np.split(worst.codes, worst.offsets[1:-1])):
         s = np.asarray(surprise[k], dtype=float)
@@ -228,7 +208,7 @@ def _timelines(
                 "codes": codes.tolist(),
                 "lanes": [[c for c in shown if lane[c] == j] for j in range(int(lane.max()) + 1)],
                 "surprise": hundredths.tolist(),
-                "states": _stays(inner, worst[k : k + 1]) if has_states else [],
+                "states": _stays(inner, worst[k : k + 1]) if inner.has_states else [],
                 "marks": sorted(steps[k]),
                 "reasons": [reason["where"] for reason in rows[k]["reasons"]],
             }
@@ -245,49 +225,59 @@ def _stays(inner: Any, one: Sequences) -> list[list[int]]:
     return np.column_stack([lengths, states]).tolist()
 
 
+def _figure(
+    title: str, note: str, label: str, draw: Callable[[Any], Any], size: Any = SIZE
+) -> dict[str, str]:
+    """A figure with its heading and caption; the label is for those who do not see it."""
+    name = "".join(c for c in title.lower() if c.isalpha())  # part of its ids on the page
+    return {"title": title, "note": note, "svg": figure(name, label, draw, size)}
+
+
 def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict[str, str]]:
-    bad = known.abnormal if known else None
-    offset = float(detector.offset_)
+    bad, offset = known.abnormal if known else None, float(detector.offset_)
     size = THIRD if known and known.both else SIZE
-    words = f"Histogram of {len(scores)} scores with the alarm below {offset:.4g}"
     found = [
-        {
-            "title": "Scores",
-            "note": "How normal each sequence is. Those left of the line raise an alarm.",
-            "svg": figure("scores", words, lambda ax: histogram(scores, bad, offset, ax), size),
-        }
+        _figure(
+            "Scores",
+            "Higher scores are more normal. Sequences left of the line raise an alarm.",
+            f"Histogram of {len(scores)} scores with the alarm below {offset:.4g}",
+            lambda ax: plot.scores(scores, bad, offset, ax),
+            size,
+        )
     ]
     if known and known.both:
         kinds = np.array(known.names)
         found += [
-            {
-                "title": "Found against false alarms",
-                "note": "ROC, from the labels: how many abnormal sequences are found at each rate "
-                "of false alarms.",
-                "svg": figure("roc", "ROC curve", lambda ax: roc(scores, bad, kinds, ax), size),
-            },
-            {
-                "title": "Right alarms against found",
-                "note": "Precision and recall, from the labels.",
-                "svg": figure(
-                    "pr",
-                    "Precision-recall curve",
-                    lambda ax: precision_recall(scores, bad, ax),
-                    size,
-                ),
-            },
+            _figure(
+                "ROC curve",
+                "From the labels: the fraction of abnormal sequences found at each rate of false "
+                "alarms.",
+                "ROC curve",
+                lambda ax: plot.roc(scores, bad, kinds, ax),
+                size,
+            ),
+            _figure(
+                "Precision–recall curve",
+                "From the labels: the fraction of alarms that are right at each fraction found.",
+                "Precision-recall curve",
+                lambda ax: plot.precision_recall(scores, bad, ax),
+                size,
+            ),
         ]
     return found
 
 
 def _states(inner: Any) -> list[dict[str, Any]]:
-    """A card for each state: how much of the time, how long, what it says."""
-    if not hasattr(inner, "params_"):
-        return []
-    params, share = inner.params_, occupancy(inner)
+    """One card per state: its share of time, its duration, its symbols."""
+    params, share = inner.params_, inner.occupancy_
     names = [plain(name) for name in inner.vocabulary_.tolist()]
     cards = []
     for i in range(min(params.n_states, MOST_STATES)):
+
+        def draw(ax: Any, state: int = i) -> None:
+            plot.durations(inner, state, ax).set_ylabel("")
+            ax.locator_params(axis="y", nbins=3)
+
         top = np.argsort(-params.emission[i], kind="stable")[:TOP].tolist()
         cards.append(
             {
@@ -296,60 +286,42 @@ def _states(inner: Any) -> list[dict[str, Any]]:
                 "share": percent(round(float(share[i]), 3)),
                 "mean": f"{float(inner.expected_durations_[i]):.1f}",
                 "top": [(names[k], float(params.emission[i, k])) for k in top],
-                "rest": max(0, params.n_symbols - TOP),
-                "svg": figure(
-                    f"d{i}",
-                    f"How long state {i} lasts",
-                    lambda ax, i=i: _small(durations(inner, i, ax)),  # type: ignore[misc]
-                    (3.2, 1.35),
-                ),
+                "svg": figure(f"d{i}", f"How long state {i} lasts", draw, (3.2, 1.35)),
             }
         )
     return cards
 
 
-def _small(ax: Any) -> None:
-    ax.set_ylabel("")
-    ax.locator_params(axis="y", nbins=3)
+def _state_figures(inner: Any) -> list[dict[str, str]]:
+    return [
+        _figure(
+            "Transitions",
+            "States with their most probable symbols; the wider an arrow, the more probable. "
+            "Transitions under 5 % are left out.",
+            "Graph of the transitions between states",
+            lambda ax: plot.transitions(inner, ax=ax),
+            (4.6, 3.9),
+        )
+    ]
 
 
-def _model_figures(inner: Any) -> list[dict[str, str]]:
-    if hasattr(inner, "params_"):
-        words = "Graph of the transitions between states"
-        return [
-            {
-                "title": "What follows what",
-                "note": "States with their likeliest symbols; the wider an arrow, the likelier. "
-                "Transitions under 5 % are left out.",
-                "svg": figure("graph", words, lambda ax: transitions(inner, ax=ax), (4.6, 3.9)),
-            }
-        ]
+def _rank_figures(inner: Any) -> list[dict[str, str]]:
     found = [
-        {
-            "title": "Spectrum",
-            "note": f"Singular values of the moment matrix; the first {inner.rank_} are in use.",
-            "svg": figure("spectrum", "Singular values", lambda ax: spectrum(inner, ax)),
-        }
+        _figure(
+            "Spectrum",
+            f"Singular values of the moment matrix; the first {inner.rank_} are in use.",
+            "Singular values",
+            lambda ax: plot.spectrum(inner, ax),
+        )
     ]
     if inner.choice_.trials:
-        note = "Held-out likelihood of each rank and window that was compared; the line is the rank"
         found.append(
-            {
-                "title": "Choice of the rank",
-                "note": f"{note} chosen, {inner.rank_}.",
-                "svg": figure("ranks", "Held-out score", lambda ax: ranks(inner, ax)),
-            }
+            _figure(
+                "Choice of the rank",
+                f"Held-out likelihood of each rank and window compared; the line is at the rank "
+                f"chosen, {inner.rank_}.",
+                "Held-out score",
+                lambda ax: plot.ranks(inner, ax),
+            )
         )
     return found
-
-
-def _model_note(inner: Any) -> str:
-    if hasattr(inner, "params_"):
-        return (
-            "An HSMM is fitted by likelihood and keeps no singular values, so there is no spectrum "
-            "to show; its size is its number of states and their longest stay."
-        )
-    return (
-        "A SpectralHSMM predicts without naming states: there are no emissions, durations or "
-        "transitions to show, and timelines have symbols and surprise alone."
-    )

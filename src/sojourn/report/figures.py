@@ -1,4 +1,4 @@
-"""Figures of matplotlib as SVG inside a page: its fonts, and colours that follow its theme."""
+"""Matplotlib figures as SVG inside a page, with its fonts and colours that follow its theme."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (4.6, 2.9)  # inches; small, so that text is large where a page is narrow
-INK, MUTED, LINE, SURFACE = (
-    "#0a0b0c",
-    "#0a0b0d",
-    "#0a0b0e",
-    "#0a0b0f",
-)  # stand for colours of the page
+# These stand for colours of the page.
+INK, MUTED, LINE, SURFACE = "#0a0b0c", "#0a0b0d", "#0a0b0e", "#0a0b0f"
 
 STYLE: Any = {  # settings of matplotlib
     "svg.fonttype": "none",
@@ -55,18 +51,9 @@ VARIABLES = {
 def figure(
     name: str, label: str, draw: Callable[[Axes], Any], size: tuple[float, float] = SIZE
 ) -> str:
-    """An SVG element with a drawing on one axes.
+    """An SVG element of what `draw` draws on axes; the size is in inches, which the page scales.
 
-    Parameters
-    ----------
-    name : str
-        Part of all ids in the element, so that figures of one page do not mix theirs.
-    label : str
-        What the figure shows, for those who do not see it.
-    draw : callable
-        Draws on the axes.
-    size : (float, float)
-        Width and height in inches; the page scales them.
+    The name is part of all ids in the element, so that figures of one page do not mix theirs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is known of sequences: labels in any of their usual forms as normal or abnormal."""
+"""Known labels of sequences, in any of their usual forms, as normal or abnormal."""
 
 from __future__ import annotations
 
@@ -13,36 +13,19 @@ from sojourn.errors import SojournError
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Labels of sequences.
-
-    Parameters
-    ----------
-    names : list of str
-        The label of each sequence, in words.
-    abnormal : array of bool
-    both : bool
-        Whether normal and abnormal sequences both occur, without which there are no curves.
-    """
+    """The label of each sequence as a word, and whether it is abnormal."""
 
     names: list[str]
     abnormal: NDArray[np.bool_]
 
     @property
     def both(self) -> bool:
-        """Whether there are normal and abnormal sequences."""
+        """Whether normal and abnormal sequences both occur, which curves need."""
         return bool(self.abnormal.any() and not self.abnormal.all())
 
 
 def read_known(labels: Any, n: int, normal_label: Any = None) -> Known:
-    """Which sequences are abnormal, from booleans, 0 and 1, -1 and +1, or names.
-
-    Parameters
-    ----------
-    labels : sequence of n labels
-    n : int
-        Number of sequences.
-    normal_label : optional
-        The label of the normal ones; if not given it is told from the labels.
+    """Which of n sequences are abnormal, from booleans, 0 and 1, -1 and +1, or names.
 
     Examples
     --------
@@ -72,10 +55,11 @@ def read_known(labels: Any, n: int, normal_label: Any = None) -> Known:
     elif named := [f for f in found if str(f).casefold() == "normal"]:
         return Known([str(v) for v in values], values != named[0])
     else:
-        shown = ", ".join(repr(f) for f in sorted(found, key=str)[:6])
+        some = sorted(map(repr, found))
+        shown = ", ".join(some[:6] + ["…"] * (len(some) > 6))
         raise SojournError(
-            f"labels are {shown}{', …' * (len(found) > 6)}; expected True and False, 0 and 1 (1 is "
-            f"abnormal), -1 and +1 (-1 is abnormal), or names of which one is 'normal'; say which "
-            f"one is normal with normal_label= (--normal-label)"
+            f"labels are {shown}; expected True and False, 0 and 1 (1 is abnormal), -1 and +1 (-1 "
+            f"is abnormal), or names of which one is 'normal'; say which one is normal with "
+            f"normal_label= (--normal-label)"
         )
     return Known(["abnormal" if b else "normal" for b in bad], bad.astype(bool))
