@@ -54,7 +54,9 @@ print(loads)
 # Every pair of a number of states and a maximum duration is fitted three times, each time on two
 # thirds of the sequences, and scored on the others.
 
-found = sj.select(loads, n_states=[2, 3, 4, 6], max_duration=[1, 20], cv=3, tol=1e-3)
+found = sj.select(
+    loads, n_states=[2, 3, 4, 6], max_duration=[1, 20], cv=3, tol=1e-3, init="moments"
+)
 print(found)
 
 # %%

@@ -38,15 +38,15 @@ def test_of_equal_scores_the_smaller_size_is_chosen():
 
 
 def test_auto_sizes_are_chosen_in_the_fit():
-    model = HSMM("auto", 5, max_iter=30).fit(DATA)
+    model = HSMM("auto", 5, init="moments", max_iter=30).fit(DATA)
     assert model.params_.n_states >= 2
-    model = HSMM(2, "auto", max_iter=30).fit(DATA)
+    model = HSMM(2, "auto", init="moments", max_iter=30).fit(DATA)
     assert model.params_.max_duration >= 4
 
 
 def test_one_long_sequence_is_cut_to_be_dealt_out():
     long = stays_of_four().sample(1, 2000, rng=1)
-    found = select(long, n_states=[1, 2], max_duration=[5], cv=4)
+    found = select(long, n_states=[1, 2], max_duration=[5], cv=4, init="moments")
     assert found.n_states == 2
 
 

@@ -21,6 +21,7 @@ from sojourn.em.em import EMResult, State, run_em
 from sojourn.em.recovery import recover_emission, starting_from
 from sojourn.em.subsample import LARGEST, draw_samples, gathered, sample_sizes
 from sojourn.errors import SojournError
+from sojourn.exact.forward import log_prob
 from sojourn.exact.params import Params, Rng, allows_self_transitions
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.scale.threads import in_order
@@ -142,7 +143,7 @@ def fit_params(
     samples = _Samples(data, size, salt)
     if init == "moments" and len(progress.models) > 1:
         sample = samples.drawn[0]
-        best = max(progress.models, key=lambda start: float(start.log_prob(sample, n_jobs).sum()))
+        best = max(progress.models, key=lambda p: float(log_prob(p, sample, n_jobs=n_jobs).sum()))
         progress = replace(progress, models=(best,))
 
     def passed(state: State) -> None:

@@ -87,7 +87,7 @@ class HSMM(StateModel):
     --------
     >>> from sojourn import HSMM, Params
     >>> p = Params.random(2, 4, 5, rng=0)
-    >>> model = HSMM(2, 4).fit(p.sample(500, 50, rng=1))
+    >>> model = HSMM(2, 4).fit(p.sample(100, 50, rng=1))
     >>> model.params_.duration.shape, len(model.predict(p.sample(3, 20, rng=2)))
     ((2, 4), 3)
     """

@@ -122,7 +122,7 @@ def select(
     Examples
     --------
     >>> from sojourn import Params, select
-    >>> seqs = Params.random(2, 3, 4, rng=3).sample(300, 60, rng=1)
+    >>> seqs = Params.random(2, 3, 4, rng=3).sample(100, 60, rng=1)
     >>> found = select(seqs, n_states=[1, 2], max_duration=[3], cv=3)
     >>> found.n_states, found.max_duration
     (2, 3)
