@@ -14,13 +14,7 @@ MAX_ENTRIES = 2**27
 
 
 def positive_int(name: str, value: Any) -> int:
-    """The value as an integer of at least 1, or an error.
-
-    Examples
-    --------
-    >>> positive_int("n_states", 3)
-    3
-    """
+    """The value as an integer of at least 1, or an error."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -31,12 +25,7 @@ def positive_int(name: str, value: Any) -> int:
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise an error if the value is not one of those allowed.
-
-    Examples
-    --------
-    >>> check_choice("filter", "raw", ("normalised", "raw"))
-    """
+    """Raise an error if the value is not one of those allowed."""
     if not isinstance(value, str) or value not in allowed:
         raise SojournError(f"{name} is {value!r}; it is one of {', '.join(map(repr, allowed))}")
 
@@ -45,16 +34,6 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
     """Raise an error if arrays of an object do not fit together; else the sizes of their axes.
 
     A form is a dtype and one word per axis: a number, or a name that has one size everywhere.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> model = SimpleNamespace(start=np.ones(2), emission=np.ones((2, 3)))
-    >>> check_arrays(model, start="float64 x", emission="float64 x o")
-    {'x': 2, 'o': 3}
-    >>> check_arrays(model, start="float64 x", emission="float64 x x")
-    Traceback (most recent call last):
-    sojourn.errors.SojournError: emission of SimpleNamespace is float64 (2, 3); expected float64 ...
     """
     sizes: dict[str, int] = {}
     for name, form in forms.items():

@@ -32,13 +32,7 @@ _ADVICE: list[tuple[tuple[type, ...], str]] = [
 
 
 def is_collection(value: Any) -> bool:
-    """Whether a value holds others in an order, a string not counted.
-
-    Examples
-    --------
-    >>> is_collection([1]), is_collection("ab"), is_collection({1}), is_collection(np.array(1))
-    (True, False, False, False)
-    """
+    """Whether a value holds others in an order, a string not counted."""
     unordered_or_text = isinstance(value, str | bytes | dict | set | frozenset)
     return (
         hasattr(value, "__iter__") and not unordered_or_text and getattr(value, "shape", None) != ()
@@ -48,29 +42,7 @@ def is_collection(value: Any) -> bool:
 def read_column(
     column: Any, place: Place, least: int | None = None
 ) -> tuple[Values, NDArray[np.bool_] | None]:
-    """Values present in a column, and the mask of the missing ones (None where all are there).
-
-    Parameters
-    ----------
-    column : list, array, masked array, or a pandas, polars or Arrow column
-        Strings or integers, never both.
-    place : callable
-        Maps the index of an entry to its owner and its position there, for error messages.
-    least : int, optional
-        The smallest integer that is accepted.
-
-    Returns
-    -------
-    values : int64 array or list of str
-        The entries that are not missing, in order.
-    missing : bool array or None
-        True where the column has no value.
-
-    Examples
-    --------
-    >>> read_column([3, None, 1], lambda k: ("column", k))
-    (array([3, 1]), array([False,  True, False]))
-    """
+    """Values present in a column, and the mask of the missing ones (None where all are there)."""
     present, missing = _split(column)
     if missing is not None and missing.any():
         at, place_all = np.flatnonzero(~missing), place
@@ -90,13 +62,7 @@ def read_column(
 
 
 def read_complete(column: Any, name: str, least: int | None = None) -> Values:
-    """Values of a column in which none may be missing.
-
-    Examples
-    --------
-    >>> read_complete(["a", "b"], "ids")
-    ['a', 'b']
-    """
+    """Values of a column in which none may be missing."""
     values, missing = read_column(column, lambda k: (name, k), least)
     if missing is not None:
         raise SojournError(
@@ -108,13 +74,7 @@ def read_complete(column: Any, name: str, least: int | None = None) -> Values:
 def read_distinct(
     column: Any, name: str, least: int | None = None
 ) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Sorted values of a column that has each once, and the place of each entry among them.
-
-    Examples
-    --------
-    >>> read_distinct([30, 10], "ids")
-    (array([10, 30]), array([1, 0], dtype=int32))
-    """
+    """Sorted values of a column that has each once, and the place of each entry among them."""
     distinct, codes = factorise(read_complete(column, name, least))
     if distinct.size < codes.size:
         first: dict[int, int] = {}
@@ -129,13 +89,7 @@ def read_distinct(
 
 
 def read_integers(column: Any, name: str) -> NDArray[np.int64]:
-    """Values of a column of integers such as lengths.
-
-    Examples
-    --------
-    >>> read_integers((2, 3), "lengths")
-    array([2, 3])
-    """
+    """Values of a column of integers such as lengths."""
     values = read_complete(column, name)
     if isinstance(values, list):
         raise SojournError(f"{name} has the string {values[0]!r} at position 0; expected integers")
@@ -143,13 +97,7 @@ def read_integers(column: Any, name: str) -> NDArray[np.int64]:
 
 
 def factorise(values: Values) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Sorted distinct values, and the code of each value in that order.
-
-    Examples
-    --------
-    >>> factorise(["b", "a", "b"])
-    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
-    """
+    """Sorted distinct values, and the code of each value in that order."""
     if isinstance(values, list):
         distinct = sorted(set(values))
         index = {symbol: code for code, symbol in enumerate(distinct)}
@@ -174,25 +122,13 @@ def offsets_of(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def name_of(i: int, ids: NDArray[Any]) -> str:
-    """Sequence `i` for an error message, with its id where that says more.
-
-    Examples
-    --------
-    >>> name_of(1, np.array(["a", "b"])), name_of(1, np.arange(2))
-    ("sequence 1 (id 'b')", 'sequence 1')
-    """
+    """Sequence `i` for an error message, with its id where that says more."""
     own = ids[i].item()
     return f"sequence {i}" if own == i else f"sequence {i} (id {own!r})"
 
 
 def place_of(offsets: NDArray[np.int64], ids: NDArray[Any]) -> Place:
-    """The sequence and the position there of each of the entries laid end to end.
-
-    Examples
-    --------
-    >>> place_of(np.array([0, 2, 4]), np.arange(2))(3)
-    ('sequence 1', 1)
-    """
+    """The sequence and the position there of each of the entries laid end to end."""
 
     def place(k: int) -> tuple[str, int]:
         i = int(np.searchsorted(offsets, k, side="right")) - 1
@@ -202,13 +138,7 @@ def place_of(offsets: NDArray[np.int64], ids: NDArray[Any]) -> Place:
 
 
 def read_ids(ids: Any, n: int) -> NDArray[Any]:
-    """Ids of `n` sequences, each once: those given, or 0, 1, 2 and so on.
-
-    Examples
-    --------
-    >>> read_ids(None, 3)
-    array([0, 1, 2])
-    """
+    """Ids of `n` sequences, each once: those given, or 0, 1, 2 and so on."""
     if ids is None:
         return np.arange(n)
     distinct, at = read_distinct(ids, "ids")
@@ -218,13 +148,7 @@ def read_ids(ids: Any, n: int) -> NDArray[Any]:
 
 
 def read_row(row: Any, owner: str) -> Any:
-    """One sequence that is neither a list nor a tuple, as an int64 array or a list.
-
-    Examples
-    --------
-    >>> read_row(np.ma.array([4, 5], mask=[True, False]), "sequence 0")
-    [None, 5]
-    """
+    """One sequence that is neither a list nor a tuple, as an int64 array or a list."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.kind == "i":
         return row  # the usual case; its entries are checked with all the others
     if isinstance(row, str):
@@ -245,12 +169,7 @@ def read_row(row: Any, owner: str) -> Any:
 
 
 def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any]) -> None:
-    """Nothing where every sequence has a symbol, else an error that names one that has none.
-
-    Examples
-    --------
-    >>> check_lengths(np.array([3, 1]), np.arange(2))
-    """
+    """Nothing where every sequence has a symbol, else an error that names one that has none."""
     if np.any(lengths < 1):
         i = int(np.argmax(lengths < 1))
         what = "is empty" if lengths[i] == 0 else f"has length {lengths[i]}"
@@ -262,22 +181,7 @@ def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any]) -> None:
 def group_rows(
     column: Any, name: str
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Ids of a table's rows, in order of appearance, and the rows of each.
-
-    Returns
-    -------
-    ids : array (n,)
-        Each id once, in the order in which they first appear.
-    lengths : int64 array (n,)
-        Number of rows of each.
-    rows : int64 array or None
-        The rows id by id, those of one id in their old order; None where they stand so already.
-
-    Examples
-    --------
-    >>> group_rows(["y", "x", "y"], "id")
-    (array(['y', 'x'], dtype='<U1'), array([2, 1]), array([0, 2, 1]))
-    """
+    """Ids of a table's rows, in order of appearance, and the rows of each."""
     ids, owner = factorise(read_complete(column, name))
     first = np.empty(ids.size, dtype=np.int64)
     first[owner[::-1]] = np.arange(owner.size)[::-1]  # the last write to an id is its first row

@@ -24,23 +24,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of training sequences, each by a model that has not seen it.
+    """Scores of training sequences, each by a model that has not seen it."""
 
-    Attributes
-    ----------
-    scores : array (n,)
-        Higher is more normal; -inf for what a model cannot produce.
-
-    Examples
-    --------
-    >>> cal = Calibration(np.array([1.0, 2.0, 3.0]))
-    >>> cal.pvalues(np.array([0.5, 2.5, 9.0]))
-    array([0.25, 0.75, 1.  ])
-    >>> cal.margin(np.array([0.5, 2.5, 9.0]), 0.5)
-    array([-1.5,  0.5,  7. ])
-    """
-
-    scores: Floats
+    scores: Floats  # higher is more normal; -inf for what a model cannot produce  (n,)
 
     def __post_init__(self) -> None:
         check_arrays(self, scores="float64 n")

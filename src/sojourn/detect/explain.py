@@ -90,31 +90,20 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Norms:
-    """What normal sequences do, by symbol and by state.
+    """What normal sequences do, by symbol and by state."""
 
-    Attributes
-    ----------
-    share : array (4, n_symbols)
-        Mean and spread of the square root of a symbol's share, its 1 % and its 99 % quantile.
-    first : array (3, n_symbols)
-        The share of sequences with the symbol; the step by which 99 % of all sequences, or all
-        that ever do, have it; the spread of the log of that step.
-    surprise : array (2,)
-        Mean and spread of the surprise of a symbol.
-    stays : array (4, n_states)
-        Mean and spread of the log of a stay, its 1 % and 99 % quantiles; nan where there is none.
-    occupancy : array (4, n_states)
-        As `share`, of the steps in a state.
-    changes : array (n_states, n_states)
-        Number of changes from state to state.
-    """
-
+    # mean and spread of the square root of a symbol's share, its 1 % and its 99 % quantile  (4,
+    # n_symbols)
     share: Floats
+    # the share of sequences with the symbol; the step by which 99 % of all sequences, or all that
+    # ever do, have it; the spread of the log of that step  (3, n_symbols)
     first: Floats
-    surprise: Floats
+    surprise: Floats  # mean and spread of the surprise of a symbol  (2,)
+    # mean and spread of the log of a stay, its 1 % and 99 % quantiles; nan where there is none
+    # (4, n_states)
     stays: Floats
-    occupancy: Floats
-    changes: Floats
+    occupancy: Floats  # as `share`, of the steps in a state  (4, n_states)
+    changes: Floats  # number of changes from state to state  (n_states, n_states)
 
     def __post_init__(self) -> None:
         by_symbol = {"share": "float64 4 o", "first": "float64 3 o", "surprise": "float64 2"}

@@ -38,22 +38,14 @@ PER_PASS = 256  # sequences whose expected counts are held at a time
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """Mean, covariance and usual distance of the residuals of normal sequences in one block.
+    """Mean, covariance and usual distance of the residuals of normal sequences in one block."""
 
-    Attributes
-    ----------
-    mean, scale : array (n_columns,)
-    precision : array (n_columns, n_columns)
-        Inverse of the shrunk covariance of the scaled columns.
-    centre, spread : float
-        Mean and standard deviation of the distances of normal sequences.
-    """
-
-    mean: Floats
-    scale: Floats
+    mean: Floats  # (n_columns,)
+    scale: Floats  # (n_columns,)
+    # inverse of the shrunk covariance of the scaled columns  (n_columns, n_columns)
     precision: Floats
-    centre: float = 0.0
-    spread: float = 1.0
+    centre: float = 0.0  # mean and standard deviation of the distances of normal sequences
+    spread: float = 1.0  # mean and standard deviation of the distances of normal sequences
 
     def __post_init__(self) -> None:
         check_arrays(self, mean="float64 n", scale="float64 n", precision="float64 n n")
@@ -88,15 +80,7 @@ def whiten(block: Floats) -> Whitening:
 
 
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
-    """Residuals by block, one row per sequence; the model can produce each of the sequences.
-
-    Examples
-    --------
-    >>> from sojourn import Params, SpectralHSMM
-    >>> seqs = Params.random(2, 2, 3, rng=0).sample(50, 40, rng=1)
-    >>> sorted(residuals(SpectralHSMM(2, 2).fit(seqs), seqs))
-    ['course', 'pair', 'surprise', 'symbol', 'symbol surprise']
-    """
+    """Residuals by block, one row per sequence; the model can produce each of the sequences."""
     n, counts, steps = len(sequences), symbol_counts(sequences), model.surprise(sequences)
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {

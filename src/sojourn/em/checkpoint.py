@@ -20,17 +20,10 @@ FORMS = {"Params": dataclass_form(Params)}
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a fit is written down, and of which fit it is.
-
-    Parameters
-    ----------
-    path : str
-    facts : dict
-        The arguments and the data that a fit must share to go on from it.
-    """
+    """Where a fit is written down, and of which fit it is."""
 
     path: str
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # the arguments and the data that a fit must share to go on from it
 
     def save(self, saved: Saved) -> None:
         """Put this in place of what was there; if that fails, what was there stays."""

@@ -276,13 +276,7 @@ FAMILIES = {
 
 
 def families_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...]:
-    """The name of each state's duration family.
-
-    Examples
-    --------
-    >>> families_of("poisson", 2), families_of(["free", "geometric"], 2)
-    (('poisson', 'poisson'), ('free', 'geometric'))
-    """
+    """The name of each state's duration family."""
     names = (durations,) * n_states if isinstance(durations, str) else tuple(durations)
     if len(names) != n_states:
         raise SojournError(
@@ -301,13 +295,6 @@ def fit_free(weights: Floats, length_biased: float = 0.0) -> Floats:
 
     With N = length_biased, the maximum is at p(d) = w[d] / (C + ρ d), where C = Σ w - N and ρ makes
     the sum one.
-
-    Examples
-    --------
-    >>> fit_free(np.array([3.0, 1.0]))
-    array([0.75, 0.25])
-    >>> fit_free(np.array([3.0, 1.0]), length_biased=4.0).round(4)       # ∝ w[d] / d
-    array([0.8571, 0.1429])
     """
     if length_biased <= 0.0:
         return weights / weights.sum()

@@ -49,38 +49,17 @@ State = dict[str, Any]  # of EM between two passes, in numbers, arrays and Param
 
 @dataclass(frozen=True, eq=False)
 class EMResult:
-    """The best model that EM found, and how it got there.
+    """The best model that EM found, and how it got there."""
 
-    Attributes
-    ----------
-    params : Params
-        The model.
-    initial : ndarray, shape (n_states, max_duration), or None
-        Joint distribution of the first state and the steps it has left, where stays may begin
-        before a sequence.
-    history : list of float
-        What is maximised, at the start and after each accepted step; it never falls.
-    log_likelihood : float
-        Of the sequences under the model, without pseudo-counts.
-    n_passes : float
-        Passes over the data, those of rejected steps included.
-    converged : bool
-        Whether the last gain, and what seemed left to gain, were below the tolerance.
-
-    Examples
-    --------
-    >>> p = Params.random(2, 2, 3, rng=0)
-    >>> result = run_em(p, p.sample(20, 30, rng=1), max_iter=3, n_jobs=1)
-    >>> result.n_passes, result.converged
-    (3.0, False)
-    """
-
-    params: Params
+    params: Params  # the model
+    # joint distribution of the first state and the steps it has left, where stays may begin
+    # before a sequence  (n_states, max_duration)
     initial: Floats | None
+    # what is maximised, at the start and after each accepted step; it never falls
     history: list[float]
-    log_likelihood: float
-    n_passes: float
-    converged: bool
+    log_likelihood: float  # of the sequences under the model, without pseudo-counts
+    n_passes: float  # passes over the data, those of rejected steps included
+    converged: bool  # whether the last gain, and what seemed left to gain, were below the tolerance
 
 
 class _Objective(NamedTuple):
@@ -151,53 +130,7 @@ def run_em(
     save: Callable[[State], object] | None = None,
     state: State | None = None,
 ) -> EMResult:
-    """Run EM from a model to a local optimum of the likelihood of the sequences.
-
-    Parameters
-    ----------
-    params : Params
-        Where to start; what is zero there stays zero.
-    data : Sequences or Partitions
-        Codes below ``params.n_symbols``, or -1 where missing; in memory, or in partitions of known
-        sizes that each pass reads again.
-    max_iter : int
-        Most passes over the data.
-    tol : float
-        Stop when an EM step gains less than this per symbol and, by the curvature met so far, there
-        is no more than that left to gain.
-    pseudocount : float
-        Added to the expected count of every entry that is possible.
-    durations : str or sequence of str
-        The family of the durations: "free", "geometric", "poisson", "negative_binomial" or
-        "lognormal"; one for all states, or one for each.
-    left_censored : bool
-        Whether the first stay may have begun before its sequence.
-    labels : ndarray of int32, shape (n_total,), optional
-        The state at every step where it is known, -1 where not; for sequences in memory.
-    n_jobs : int or None
-        Number of threads; the result is the same to the bit for any of them.
-    accelerate : bool
-        Extrapolate the EM steps; if not, take them one by one.
-    callback : callable, optional
-        ``callback(iteration, objective, params)`` after each accepted step.
-    save : callable, optional
-        Given the state of the run after each pass.
-    state : dict, optional
-        Such a state of a run from the same start over the same data, to continue from.
-
-    Returns
-    -------
-    EMResult
-        After a keyboard interrupt, the best so far.
-
-    Examples
-    --------
-    >>> truth = Params.random(2, 2, 3, rng=0)
-    >>> seqs = truth.sample(100, 30, rng=1)
-    >>> result = run_em(Params.random(2, 2, 3, rng=2), seqs, n_jobs=1)
-    >>> result.converged, result.log_likelihood > float(truth.log_prob(seqs).sum())
-    (True, True)
-    """
+    """Run EM from a model to a local optimum of the likelihood of the sequences."""
     if not pseudocount >= 0.0:
         raise SojournError(f"pseudocount is {pseudocount!r}; expected a number of at least 0")
     if max_iter < 1:

@@ -139,16 +139,7 @@ class Curvature:
     def next_step(
         self, here: Point, there: Point, step: Floats | None, enough: float
     ) -> Floats | None:
-        """The step to try after one from `here` to `there`; None for an EM step.
-
-        Parameters
-        ----------
-        here, there : Point
-        step : ndarray or None
-            What led there; None where it was an EM step.
-        enough : float
-            After an accelerated step that gained less than this, an EM step shows whether to stop.
-        """
+        """The step to try after one from `here` to `there`; None for an EM step."""
         gain = there.objective - here.objective
         if step is not None:
             self.judge(here.local, step, gain)

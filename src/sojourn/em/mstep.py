@@ -54,14 +54,7 @@ class Model:
 
 
 def on_families(params: Params, families: tuple[str, ...]) -> Model:
-    """The model with each duration row replaced by the nearest member of its family.
-
-    Examples
-    --------
-    >>> p = Params([1], [[1]], [[0.5, 0.2, 0.3]], [[1]])
-    >>> on_families(p, ("geometric",)).params.duration.round(3)
-    array([[0.438, 0.323, 0.238]])
-    """
+    """The model with each duration row replaced by the nearest member of its family."""
     theta = np.zeros((params.n_states, 2))
     duration = params.duration.copy()
     for x, name in enumerate(families):
@@ -123,31 +116,7 @@ def m_step(
     families: Sequence[str] | None = None,
     left_censored: bool = False,
 ) -> Params:
-    """The model that maximises the expected log-likelihood that the counts stand for.
-
-    Parameters
-    ----------
-    counts : ExpectedCounts
-        What the data expect under ``params``.
-    params : Params
-        The model before; what is zero there stays zero, and rows that met no data stay as they are.
-    pseudocount : float
-        Added to every entry that is not zero in ``params``.
-    families : sequence of str, optional
-        The duration family of each state; free tables if not given.
-    left_censored : bool
-        Whether ``counts.initial`` holds length-biased stays.
-
-    Examples
-    --------
-    >>> from sojourn import Sequences
-    >>> from sojourn.exact.expected_counts import expected_counts
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> counts = expected_counts(p, Sequences.from_lists([[0, 0, 1], [0, 0, 1, 0]]))
-    >>> m_step(counts, p).duration
-    array([[0.  , 1.  ],
-           [0.75, 0.25]])
-    """
+    """The model that maximises the expected log-likelihood that the counts stand for."""
     names = ("free",) * params.n_states if families is None else tuple(families)
     model = on_families(params, names)
     return maximise(weigh(counts, model, pseudocount, left_censored), model).params
@@ -164,13 +133,7 @@ def log_prior(model: Model, pseudocount: float) -> float:
 
 
 def initial_distribution(params: Params) -> Floats:
-    """p(first state, steps left) where a sequence begins at a random step of its first stay.
-
-    Examples
-    --------
-    >>> initial_distribution(Params([1], [[1]], [[0.5, 0.0, 0.5]], [[1]]))
-    array([[0.5 , 0.25, 0.25]])
-    """
+    """p(first state, steps left) where a sequence begins at a random step of its first stay."""
     return params.start[:, None] * residual(params.duration)
 
 

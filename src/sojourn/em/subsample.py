@@ -26,13 +26,7 @@ MARGIN = 2.0
 
 
 def sample_sizes(n_total: int, smallest: int) -> list[int]:
-    """Numbers of symbols of the samples, each a good part smaller than all the data.
-
-    Examples
-    --------
-    >>> sample_sizes(1_000_000, 10_000)
-    [16384, 65536, 262144]
-    """
+    """Numbers of symbols of the samples, each a good part smaller than all the data."""
     target, sizes = min(max(SMALLEST, smallest), LARGEST), []
     while 1.5 * target < n_total and target <= LARGEST:
         sizes.append(target)
@@ -43,25 +37,7 @@ def sample_sizes(n_total: int, smallest: int) -> list[int]:
 def draw_samples(
     data: Sequences | Partitions, sizes: list[int], piece: int, salt: int
 ) -> list[Sequences]:
-    """Samples of these sizes, each with all that is in the smaller ones.
-
-    Parameters
-    ----------
-    data : Sequences or Partitions
-        Partitions of known sizes.
-    sizes : list of int
-        Numbers of symbols, growing.
-    piece : int
-        Sequences of more than two pieces are cut into pieces of about this length.
-    salt : int
-        Another number draws other samples.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
-    >>> [s.n_total for s in draw_samples(seqs, [100, 400], 20, 0)]
-    [100, 400]
-    """
+    """Samples of these sizes, each with all that is in the smaller ones."""
     if not sizes:
         return []
     share = min(1.0, MARGIN * sizes[-1] / data.n_total)

@@ -130,21 +130,12 @@ class SequenceModel(BaseEstimator, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The score of each sequence of a scan, in its order.
+    """The score of each sequence of a scan, in its order."""
 
-    Parameters
-    ----------
-    ids : array (n,)
-    lengths, observed : int64 arrays (n,)
-        Number of symbols, and of those that are not missing.
-    log_prob : array (n,)
-        In nats.
-    """
-
-    ids: NDArray[Any]
-    lengths: NDArray[np.int64]
-    observed: NDArray[np.int64]
-    log_prob: Floats
+    ids: NDArray[Any]  # (n,)
+    lengths: NDArray[np.int64]  # number of symbols, and of those that are not missing  (n,)
+    observed: NDArray[np.int64]  # number of symbols, and of those that are not missing  (n,)
+    log_prob: Floats  # in nats  (n,)
 
     @property
     def per_symbol(self) -> float:

@@ -26,24 +26,12 @@ def color_of(state: int) -> str:
 
 
 def plain(text: Any) -> str:
-    r"""A name as one printable line, so that no symbol can break a figure.
-
-    Examples
-    --------
-    >>> plain("flaps\ndown")
-    'flaps\\ndown'
-    """
+    r"""A name as one printable line, so that no symbol can break a figure."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def short(text: Any, most: int = 18) -> str:
-    """A name that is not too long for its place.
-
-    Examples
-    --------
-    >>> short("vertical_speed_selected", 12)
-    'vertical_sp…'
-    """
+    """A name that is not too long for its place."""
     name = plain(text)
     return name if len(name) <= most else name[: most - 1] + "…"
 

@@ -20,13 +20,7 @@ SURPRISE_LANES = 3.5  # height of the surprise, in lanes of symbols
 
 
 def lanes(codes: NDArray[Any], names: list[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Names of the lanes of a timeline, and the lane of each symbol; the rarest may share one.
-
-    Examples
-    --------
-    >>> lanes(np.array([2, 0, 2, -1]), ["a", "b", "c"])
-    (['a', 'c'], array([ 0, -1,  1]))
-    """
+    """Names of the lanes of a timeline, and the lane of each symbol; the rarest may share one."""
     count = np.bincount(codes[codes >= 0], minlength=len(names))
     used = np.flatnonzero(count)
     if len(used) > MOST_LANES:

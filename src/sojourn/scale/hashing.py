@@ -14,13 +14,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(h: Any) -> Any:
-    """The hash of each entry of an array: every bit of it moves about half of the result's.
-
-    Examples
-    --------
-    >>> mix(np.array([1, 2], np.uint64))
-    array([ 6238072747940578789, 15839785061582574730], dtype=uint64)
-    """
+    """The hash of each entry of an array: every bit of it moves about half of the result's."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))

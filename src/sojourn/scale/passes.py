@@ -102,26 +102,14 @@ def join_outcomes(outcomes: Iterable[Outcome], one: Pass[Any]) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """The partitions of a scan, and who reads them.
-
-    Parameters
-    ----------
-    items : tuple of Partition
-    vocabulary : array
-        The symbols, sorted.
-    n_jobs : int or None
-        Number of threads.
-    client : distributed.Client, optional
-        A cluster whose workers read the partitions instead.
-    watch : callable, optional
-        Called with the number of partitions done, and of all; by one thread at a time, which need
-        not be the caller's.
-    """
+    """The partitions of a scan, and who reads them."""
 
     items: tuple[Partition, ...]
-    vocabulary: NDArray[Any]
-    n_jobs: int | None = None
-    client: Any = None
+    vocabulary: NDArray[Any]  # the symbols, sorted
+    n_jobs: int | None = None  # number of threads
+    client: Any = None  # A cluster whose workers read the partitions instead
+    # called with the number of partitions done, and of all; by one thread at a time, which need
+    # not be the caller's
     watch: Watch | None = None
 
     @classmethod

@@ -34,11 +34,6 @@ def chunks(
     """Sequences ``first`` to ``last - 1`` as (first, last), about so many symbols in each chunk.
 
     A chunk is closed by the sequence that reaches this many symbols; sequences are not cut.
-
-    Examples
-    --------
-    >>> chunks(np.array([0, 3, 5, 9, 10]), symbols_per_chunk=4)
-    [(0, 2), (2, 3), (3, 4)]
     """
     n = len(offsets) - 1
     bounds = []
@@ -66,13 +61,7 @@ def n_threads(n_jobs: int | None = None) -> int:
 
 
 def in_order(fn: Callable[[P], R], parts: Iterable[P], n_jobs: int | None) -> Iterator[R]:
-    """Results of ``fn`` in the order of the parts, a few of them computed ahead by threads.
-
-    Examples
-    --------
-    >>> sum(in_order(abs, [-1, -2, 3], n_jobs=2))
-    6
-    """
+    """Results of ``fn`` in the order of the parts, a few of them computed ahead by threads."""
     threads = n_threads(n_jobs)
     if isinstance(parts, Sized):
         threads = min(threads, len(parts))
@@ -105,11 +94,6 @@ def shared_out(fn: Callable[[Iterator[P]], R], parts: Sequence[P], n_jobs: int |
     Each part goes to the next thread that is free, so that which thread has which is left to
     chance; the results must add up to the same in any case. Where one call fails, the others are
     given no more.
-
-    Examples
-    --------
-    >>> sum(shared_out(sum, [1, 2, 3, 4], n_jobs=2))
-    10
     """
     threads = min(n_threads(n_jobs), len(parts))
     if threads <= 1:

@@ -93,13 +93,7 @@ class TreeSum:
 
 
 def chunk_bounds(starts: NDArray[np.int64], size: int = SYMBOLS_PER_CHUNK) -> list[Chunk]:
-    """Chunks, as (number, (first, last)), of sequences that start at these symbols.
-
-    Examples
-    --------
-    >>> chunk_bounds(np.array([0, 3, 5, 19]), size=5)
-    [(0, (0, 2)), (1, (2, 3)), (3, (3, 4))]
-    """
+    """Chunks, as (number, (first, last)), of sequences that start at these symbols."""
     numbers = starts // size
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1))
     return [(int(numbers[first]), (int(first), int(last))) for first, last in pairwise(edges)]
@@ -107,44 +101,26 @@ def chunk_bounds(starts: NDArray[np.int64], size: int = SYMBOLS_PER_CHUNK) -> li
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """The sum over some sequences in a row.
+    """The sum over some sequences in a row."""
 
-    Parameters
-    ----------
-    begin, end : int
-        Number of symbols before its first sequence, and to the end of its last.
-    head : Sequences or None
-        Those in the chunk that began before it, or all where no chunk begins in it.
-    sums : TreeSum or None
-        Of the chunks that lie in it; None where no chunk begins in it.
-    tail : Sequences or None
-        Those in the chunk that it does not end.
-    """
-
-    begin: int
-    end: int
+    begin: int  # number of symbols before its first sequence, and to the end of its last
+    end: int  # number of symbols before its first sequence, and to the end of its last
+    # those in the chunk that began before it, or all where no chunk begins in it
     head: Sequences | None
-    sums: TreeSum | None
-    tail: Sequences | None
+    sums: TreeSum | None  # of the chunks that lie in it; None where no chunk begins in it
+    tail: Sequences | None  # those in the chunk that it does not end
 
 
 @dataclass(frozen=True, eq=False)
 class Summing(Pass[Stretch | None]):
-    """The pass that adds up a function of chunks.
-
-    Parameters
-    ----------
-    of_chunks : callable
-        ``of_chunks(sequences)`` is a function of (first, last) that gives what is added up over
-        sequences ``first`` to ``last - 1``.
-    size : int
-        Symbols of a chunk; the same wherever results are compared.
-    """
+    """The pass that adds up a function of chunks."""
 
     ordered: ClassVar[bool] = True
 
+    # ``of_chunks(sequences)`` is a function of (first, last) that gives what is added up over
+    # sequences ``first`` to ``last - 1``
     of_chunks: ChunkFunction
-    size: int = SYMBOLS_PER_CHUNK
+    size: int = SYMBOLS_PER_CHUNK  # symbols of a chunk; the same wherever results are compared
 
     def empty(self) -> None:
         """No partition, which is no stretch."""

@@ -170,11 +170,6 @@ def pools(nearest: NDArray[np.int64], weights: Array, most: int) -> NDArray[np.i
     occurs, `most` the largest number of pools. Half of them are for the most frequent windows. The
     other windows are pooled by the symbol nearest to t, and where too rare even so, into one last
     pool. Of equal weights the window that comes first wins.
-
-    Examples
-    --------
-    >>> pools(np.array([0, 0, 1, 1, 2]), np.array([5.0, 1, 1, 1, 1]), 4)
-    array([0, 2, 1, 1, 3], dtype=int32)
     """
     n = len(nearest)
     if n <= most:

@@ -67,29 +67,6 @@ def learn(
     """Operators from moments, with what is not given chosen by held-out likelihood.
 
     What was held out is counted again for the operators themselves.
-
-    Parameters
-    ----------
-    moments : Moments
-        Over one or several windows.
-    rank : int or None
-        A rank, or None to choose one.
-    max_rank : int
-        Largest rank of the model, n_x · n_d.
-    n_states : int
-        Number of states; the rank where there is nothing to choose by.
-    n_jobs : int or None
-    seed : int
-        Of the random projections that large tables are decomposed with.
-
-    Examples
-    --------
-    >>> from sojourn.spectral.moments import count
-    >>> from sojourn.exact.params import Params
-    >>> seqs = Params.random(2, 2, 3, rng=0).sample(2000, 50, rng=1)
-    >>> operators, choice = learn(count(seqs, [(0,), (0, 1)]), None, 4, 2)
-    >>> choice.table, operators.rank
-    (1, 4)
     """
     choice = choose(moments, rank, max_rank, n_states, n_jobs, seed)
     table = moments.with_heldout(choice.table)
@@ -138,16 +115,7 @@ def choose(
 def decompose(
     table: Table, max_rank: int, n_states: int, seed: int = 0
 ) -> Spectrum | PaperSpectrum | SharedSpectrum:
-    """Operators of a table of moments, up to a rank, by the algorithm that it was counted for.
-
-    Examples
-    --------
-    >>> from sojourn.exact.params import Params
-    >>> from sojourn.spectral.exact_moments import exact_moments
-    >>> p = Params.random(2, 2, 3, rng=0)
-    >>> decompose(exact_moments(p, [(0, 1)]).tables[0], 4, 2).cut(4).B.shape
-    (1, 3, 4, 4)
-    """
+    """Operators of a table of moments, up to a rank, by the algorithm that it was counted for."""
     if isinstance(table, Sparse):
         return decompose_sparse(table, max_rank, n_states, seed)
     if isinstance(table, Adjacent):

@@ -27,11 +27,6 @@ def window_length(n_states: int, max_duration: int, n_symbols: int | None = None
 
     Where there are fewer symbols than states, n_o takes the place of n_x, because a symbol cannot
     separate more states than there are symbols.
-
-    Examples
-    --------
-    >>> window_length(3, 20), window_length(8, 40), window_length(1, 5)
-    (4, 3, 1)
     """
     n_d, base = positive_int("max_duration", max_duration), base_of(n_states, n_symbols)
     ell = 1
@@ -48,15 +43,6 @@ def theorem_offsets(
     Theorem 1 places a window that is shorter than `window_length` at the end of the span; here it
     is moved to start at 0, which leaves its rank as it is. A longer one repeats offset 0 and is
     therefore cut to the full one.
-
-    Examples
-    --------
-    >>> theorem_offsets(3, 20)
-    (0, 11, 17, 19)
-    >>> theorem_offsets(8, 40)
-    (0, 32, 39)
-    >>> theorem_offsets(3, 20, length=3)
-    (0, 6, 8)
     """
     base = base_of(n_states, n_symbols)
     full = window_length(n_states, max_duration, n_symbols)
@@ -105,13 +91,7 @@ def choose_offsets(
 def candidate_offsets(
     n_states: int, max_duration: int, n_symbols: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's.
-
-    Examples
-    --------
-    >>> candidate_offsets(4, 6, 5)
-    ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 2, 5))
-    """
+    """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's."""
     fitting = [
         contiguous_offsets(length)
         for length in range(1, MAX_CANDIDATE_LENGTH + 1)

@@ -49,16 +49,7 @@ def dataclass_form(cls: Any, without: tuple[str, ...] = ()) -> Form:
 
 
 def encode(value: Any, place: str, arrays: Arrays, forms: Forms | None = None) -> Any:
-    """A value as JSON; its arrays are added to `arrays` under names that begin with `place`.
-
-    Examples
-    --------
-    >>> arrays = {}
-    >>> encode({"rank": 3, "window": (0, 1), "start": np.array([0.5, 0.5])}, "x", arrays)
-    {'rank': 3, 'window': {'tuple': [0, 1]}, 'start': {'array': 'x.start'}}
-    >>> arrays
-    {'x.start': array([0.5, 0.5])}
-    """
+    """A value as JSON; its arrays are added to `arrays` under names that begin with `place`."""
 
     def inside(items: Mapping[Any, Any]) -> dict[str, Any]:
         return {key: encode(item, f"{place}.{key}", arrays, forms) for key, item in items.items()}

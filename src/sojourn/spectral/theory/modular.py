@@ -27,13 +27,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 def residues(table: NDArray[np.float64]) -> Residues:
-    """Each float64, which is an integer times a power of two, modulo p and without rounding.
-
-    Examples
-    --------
-    >>> residues(np.array([3.0, 0.5]))
-    array([         3, 1073741824], dtype=uint64)
-    """
+    """Each float64, which is an integer times a power of two, modulo p and without rounding."""
     mantissa, exponent = np.frexp(table)
     integer = (mantissa * 2.0**53).astype(np.int64) % PRIME  # 53 bits: exact
     power = np.left_shift(1, (exponent.astype(np.int64) - 53) % 31)  # 2³¹ = 1 modulo p
@@ -41,50 +35,25 @@ def residues(table: NDArray[np.float64]) -> Residues:
 
 
 def inverse(values: Residues) -> Residues:
-    """Reciprocals modulo p; 0 for 0.
-
-    Examples
-    --------
-    >>> inverse(np.array([2], np.uint64)) * np.uint64(2) % np.uint64(PRIME)
-    array([1], dtype=uint64)
-    """
+    """Reciprocals modulo p; 0 for 0."""
     flat = [pow(int(value), PRIME - 2, PRIME) for value in values.ravel()]  # Fermat
     return np.array(flat, np.uint64).reshape(values.shape)
 
 
 def product(A: Residues, B: Residues) -> Residues:
-    """Matrix product modulo p.
-
-    Examples
-    --------
-    >>> product(np.array([[PRIME - 1, 2]], np.uint64), np.array([[3], [4]], np.uint64))
-    array([[5]], dtype=uint64)
-    """
+    """Matrix product modulo p."""
     return _product(np.ascontiguousarray(A), np.ascontiguousarray(B))
 
 
 def row_basis(A: Residues) -> Residues:
-    """Independent rows that span the same space as the rows of A; as many as the rank.
-
-    Examples
-    --------
-    >>> row_basis(np.array([[0, 2], [0, 4]], np.uint64))
-    array([[0, 1]], dtype=uint64)
-    """
+    """Independent rows that span the same space as the rows of A; as many as the rank."""
     echelon = np.ascontiguousarray(A).copy()
     rank = _eliminate(echelon)
     return echelon[:rank]
 
 
 def exact_rank(A: NDArray[Any]) -> int:
-    """Rank modulo p of a matrix of integers or of float64, taken at their exact values.
-
-    Examples
-    --------
-    >>> A = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])
-    >>> exact_rank(A), int(np.linalg.matrix_rank(A))
-    (2, 1)
-    """
+    """Rank modulo p of a matrix of integers or of float64, taken at their exact values."""
     if np.issubdtype(A.dtype, np.floating):
         return len(row_basis(residues(A.astype(np.float64, copy=False))))
     return len(row_basis((A % PRIME).astype(np.uint64)))

@@ -18,16 +18,7 @@ Product = Callable[[Matrix, Matrix], Matrix]
 
 
 def step_matrix(transition: Matrix, duration: Matrix) -> Matrix:
-    """The matrix V of one step, ``V[(x', d'), (x, d)] = p(x', d' | x, d)``, (n_x·n_d, n_x·n_d).
-
-    Examples
-    --------
-    >>> step_matrix(np.array([[0, 1], [1, 0]]), np.array([[1, 0], [0, 1]]))
-    array([[0, 1, 1, 0],
-           [0, 0, 0, 1],
-           [0, 0, 0, 0],
-           [1, 0, 0, 0]])
-    """
+    """The matrix V of one step, ``V[(x', d'), (x, d)] = p(x', d' | x, d)``, (n_x·n_d, n_x·n_d)."""
     n_x, n_d = duration.shape
     V = np.zeros((n_x * n_d, n_x * n_d), duration.dtype)
     # d = 1: Ψ = (D ⊙ I) 𝒳, a new state and its duration                             eq. (matrixV)
@@ -38,14 +29,7 @@ def step_matrix(transition: Matrix, duration: Matrix) -> Matrix:
 
 
 def khatri_rao(A: Matrix, B: Matrix) -> Matrix:
-    """Khatri-Rao product: each column is the Kronecker product of the two columns.
-
-    Examples
-    --------
-    >>> khatri_rao(np.array([[1, 2]]), np.array([[3, 4], [5, 6]]))
-    array([[ 3,  8],
-           [ 5, 12]])
-    """
+    """Khatri-Rao product: each column is the Kronecker product of the two columns."""
     return (A[:, None, :] * B).reshape(-1, A.shape[1])
 
 
