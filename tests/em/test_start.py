@@ -12,7 +12,7 @@ TABLES = ("start", "transition", "duration", "emission")
 
 
 def test_the_fit_is_as_likely_as_one_that_starts_from_the_truth():
-    for seed in range(4):
+    for seed in range(2):
         truth = Params.random(2, 2, 3, rng=seed)
         data = truth.sample(500, 100, rng=1000 + seed)
         from_truth = run_em(truth, data, max_iter=300, tol=1e-8)
@@ -23,9 +23,9 @@ def test_the_fit_is_as_likely_as_one_that_starts_from_the_truth():
 
 def test_the_race_is_as_good_as_the_best_of_several_random_starts():
     truth = Params.random(4, 6, 5, rng=1)
-    data = truth.sample(300, 100, rng=2)
-    raced = fit_params(data, 4, 6, 5, rng=0, max_iter=60)
-    alone = [run_em(Params.random(4, 6, 5, rng=s), data, max_iter=60) for s in range(3)]
+    data = truth.sample(150, 100, rng=2)
+    raced = fit_params(data, 4, 6, 5, rng=0, max_iter=40)
+    alone = [run_em(Params.random(4, 6, 5, rng=s), data, max_iter=40) for s in range(3)]
     assert raced.log_likelihood > max(r.log_likelihood for r in alone) - 1.0
 
 
@@ -43,10 +43,10 @@ def test_result_is_independent_of_n_jobs():
 
 def test_one_recovered_start_needs_no_race():
     truth = Params.random(4, 6, 5, rng=1)
-    data = truth.sample(1000, 100, rng=2)
+    data = truth.sample(400, 100, rng=2)
     quick = fit_params(data, 4, 6, 5, init="moments", rng=3, max_iter=15)
     assert quick.n_passes == 15  # no pass is spent on samples
-    # random starts are 40 to 120 nats behind after as many passes
+    # random starts are far behind after as many passes
     alone = [run_em(Params.random(4, 6, 5, rng=s), data, max_iter=15) for s in range(10, 13)]
     assert quick.log_likelihood > max(r.log_likelihood for r in alone)
 
@@ -61,7 +61,7 @@ def test_tiny_data_and_one_long_sequence():
     tiny = Sequences.from_lists([[0, 1, 0, 1, 1], [1, 0, 0, 1, 0], [0, 0, 1, 1, 0]])
     assert np.isfinite(fit_params(tiny, 2, 2, 2, rng=0, max_iter=10).log_likelihood)
     truth = Params.random(2, 3, 4, rng=1)
-    long = truth.sample(1, 60_000, rng=2)
+    long = truth.sample(1, 20_000, rng=2)
     fitted = fit_params(long, 2, 3, 4, rng=0, max_iter=100)
     assert fitted.log_likelihood > truth.log_prob(long).sum()
 
