@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sojourn.data.adapters import offsets_of
 from sojourn.data.sequences import Sequences, as_sequences, runs
+from sojourn.em.recovery import flat_around
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 
@@ -139,12 +140,5 @@ def labelled_start(
     np.add.at(counts, (labels[seen], sequences.codes[seen]), 1.0)
     frequency = np.bincount(sequences.codes[sequences.codes >= 0], minlength=sequences.n_symbols)
     emission = counts + (frequency + 1e-3) / (frequency + 1e-3).sum()
-    transition = np.ones((n_states, n_states))
-    if not self_transitions:
-        np.fill_diagonal(transition, 0.0)
-    return Params(
-        np.full(n_states, 1 / n_states),
-        transition / transition.sum(axis=1, keepdims=True),
-        np.full((n_states, max_duration), 1 / max_duration),
-        emission / emission.sum(axis=1, keepdims=True),
-    )
+    emission /= emission.sum(axis=1, keepdims=True)
+    return flat_around(emission, max_duration, self_transitions)

@@ -9,22 +9,28 @@ With the SVD U S Vᵀ of Σ_o M_o, scaled and cut to rank k, the matrices C_o = 
 and add up to the identity, and their joint eigenvalues are the columns of the emission table.
 Counts are noisy and k is often cut below the true rank: then the C_o commute only nearly, every
 random combination of them has other eigenvectors, and the emission vectors that these give
-scatter around the true ones. So they are taken from many combinations and clustered.
+scatter around the true ones. So they are taken from many combinations and clustered by k-means.
 
 Durations and transitions are left to EM, which finds them from flat ones once emissions are right.
 """
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from sojourn.exact.params import Params
+from sojourn.spectral.operators import inverse
 
 Array = NDArray[np.float64]
 
 COMBINATIONS = 20  # eigenvectors of as many random combinations are pooled
 CLUSTERINGS = 5  # clusterings from random centres; the tightest is taken
+ROUNDING = 1e-13  # of singular values, relative to the largest
 SMOOTHING = 0.1  # what comes from moments is no more certain than this
 
 
@@ -60,6 +66,8 @@ def recover_emission(
     >>> np.allclose(E[np.argsort(E[:, 0])], p.emission[np.argsort(p.emission[:, 0])])
     True
     """
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
     C, before, after = _commuting(np.asarray(M_LoR, np.float64), rank)
     pooled = [
         _joint_eigenvalues(C, before, after, rng.standard_normal(len(C)))
@@ -67,23 +75,24 @@ def recover_emission(
     ]
     points = np.concatenate([points for points, _ in pooled])
     weights = np.concatenate([weights for _, weights in pooled])
-    return _cluster(points, weights, n_states, rng)
+    clusters = KMeans(n_states, n_init=CLUSTERINGS, random_state=int(rng.integers(2**31)))
+    # One thread: several would add up in any order. Equal points may make fewer clusters.
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
+    ):
+        centres = clusters.fit(points, sample_weight=weights).cluster_centers_
+    return _on_simplex(centres)
 
 
 def _commuting(M_LoR: Array, rank: int) -> tuple[Array, Array, Array]:
     """C_o = S⁻¹ Uᵀ M_o V, and the sums over all left and over all right windows in its basis."""
     M = M_LoR.sum(axis=1)
-    a, b = _inverse_root(M.sum(axis=1)), _inverse_root(M.sum(axis=0))
-    U, s, Vt = np.linalg.svd(a[:, None] * M * b, full_matrices=False)
-    k = max(1, min(rank, int(np.sum(s > 1e-13 * s[0]))))
-    G = (U[:, :k] / s[:k]).T * a  # S⁻¹ Uᵀ, scaled                                   (k, n_L)
-    W = b[:, None] * Vt[:k].T  # V, scaled                                           (n_R, k)
-    C = np.einsum("kl,lor,rm->okm", G, M_LoR, W, optimize=True)
-    return C, M.sum(axis=0) @ W, G @ M.sum(axis=1)
-
-
-def _inverse_root(sums: Array) -> Array:
-    return np.where(sums > 0, sums, np.inf) ** -0.5
+    V, G, s = inverse(M, rank)
+    k = max(1, min(rank, int(np.sum(s > ROUNDING * s[0]))))
+    G, V = G[:k], V[:, :k]  # S⁻¹ Uᵀ and V, scaled                          (k, n_L), (n_R, k)
+    C = np.einsum("kl,lor,rm->okm", G, M_LoR, V, optimize=True)
+    return C, M.sum(axis=0) @ V, G @ M.sum(axis=1)
 
 
 def _joint_eigenvalues(
@@ -98,7 +107,7 @@ def _joint_eigenvalues(
     points = _on_simplex(vectors)
     mass = np.abs((before @ P) * (Q @ after))
     share = mass / max(mass.sum(), np.finfo(float).tiny)
-    # A vector that is far from any distribution says little. The floor keeps rare states.
+    # A vector that is far from any distribution weighs little. The floor keeps rare states.
     return points, (share + 0.02) / (0.1 + np.abs(points - vectors).sum(axis=1))
 
 
@@ -109,38 +118,6 @@ def _on_simplex(vectors: Array) -> Array:
     last = np.sum(ordered > excess, axis=1) - 1
     points = np.maximum(vectors - excess[np.arange(len(vectors)), last][:, None], 0.0)
     return points / points.sum(axis=1, keepdims=True)
-
-
-def _cluster(points: Array, weights: Array, n: int, rng: np.random.Generator) -> Array:
-    """Centres of n groups of weighted points: the tightest of several runs of k-means."""
-    runs = [_k_means(points, weights, n, rng) for _ in range(CLUSTERINGS)]
-    return min(runs, key=lambda run: run[1])[0]
-
-
-def _k_means(
-    points: Array, weights: Array, n: int, rng: np.random.Generator
-) -> tuple[Array, float]:
-    """Centres, and the weighted squares of the distances to them."""
-    centres = points[[rng.choice(len(points), p=weights / weights.sum())]]
-    for _ in range(n - 1):
-        pull = weights * _squares(points, centres).min(axis=1)
-        total = pull.sum()
-        centre = rng.choice(len(points), p=pull / total if total > 0 else None)
-        centres = np.concatenate([centres, points[[centre]]])
-    for _ in range(50):
-        squares = _squares(points, centres)
-        member = np.eye(n)[squares.argmin(axis=1)] * weights[:, None]
-        mass = member.sum(axis=0)[:, None]
-        moved = np.where(mass > 0, member.T @ points / np.where(mass > 0, mass, 1.0), centres)
-        still = np.array_equal(moved, centres)
-        centres = moved
-        if still:
-            break
-    return centres, float(weights @ _squares(points, centres).min(axis=1))
-
-
-def _squares(points: Array, centres: Array) -> Array:
-    return np.asarray(((points[:, None] - centres) ** 2).sum(axis=2))
 
 
 def starting_from(
@@ -163,8 +140,14 @@ def starting_from(
     array([[0.975, 0.025],
            [0.075, 0.925]])
     """
-    n_x = len(emission)
     common = np.asarray(frequencies, np.float64) / np.sum(frequencies)
+    mixed = (1 - SMOOTHING) * emission + SMOOTHING * common
+    return flat_around(mixed, max_duration, self_transitions)
+
+
+def flat_around(emission: Array, max_duration: int, self_transitions: bool) -> Params:
+    """The model with this emission table whose other tables are flat."""
+    n_x = len(emission)
     transition = np.ones((n_x, n_x))
     if not self_transitions:
         np.fill_diagonal(transition, 0.0)
@@ -172,5 +155,5 @@ def starting_from(
         np.full(n_x, 1 / n_x),
         transition / transition.sum(axis=1, keepdims=True),
         np.full((n_x, max_duration), 1 / max_duration),
-        (1 - SMOOTHING) * emission + SMOOTHING * common,
+        emission,
     )

@@ -1,7 +1,8 @@
 """Scoring as symbols come: the kernels of batch scoring, one step at a time.
 
 A scorer keeps the state that the batch kernel keeps and calls that kernel, so that every surprise
-is the one of `surprise` on all symbols so far, to the bit.
+is the one of `surprise` on all symbols so far, to the bit. What differs from model to model, the
+state and the kernel, is in `stream_models`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -30,8 +32,8 @@ Snapshot = dict[str, Any]
 class OnlineScorer(ABC):
     """Surprise of one symbol after another; made by ``model.stream()``.
 
-    Symbols are those of training, None where one is missing; what an unknown one is, the model's
-    `unknown` says. A symbol that is refused leaves the state as it was. Not for several threads at
+    Symbols are those of training, None where one is missing; the model's `unknown` decides what an
+    unknown one is. A symbol that is refused leaves the state as it was. Not for several threads at
     once: `fork` gives each its own.
 
     Parameters
@@ -40,6 +42,8 @@ class OnlineScorer(ABC):
         The symbols, sorted.
     unknown : {"error", "missing"}
         What a symbol outside the vocabulary is.
+    start : array
+        The state before the first symbol.
 
     Examples
     --------
@@ -53,17 +57,23 @@ class OnlineScorer(ABC):
     (50, True)
     """
 
-    def __init__(self, vocabulary: NDArray[Any], unknown: str) -> None:
+    def __init__(self, vocabulary: NDArray[Any], unknown: str, start: Floats) -> None:
         self.vocabulary = vocabulary
         self.unknown = unknown
         self.n_seen = 0
         self._codes = {symbol: code for code, symbol in enumerate(vocabulary.tolist())}
-        self._kind = type(vocabulary[0].item())
+        self._type = type(vocabulary[0].item())
+        self._start = start
+        self._digest = ""
+        self._begin(start)
+
+    def _begin(self, state: Floats) -> None:
+        """Continue from a state, with buffers of its own."""
         # The kernels read one code and write one surprise; the code they see is read-only, as in
         # batch scoring, so that it is the same machine code that runs.
         self._code, self._out = np.zeros(1, np.int32), np.zeros(1)
         self._seen_code = read_only(self._code)
-        self._digest = ""
+        self._set_state(state)
 
     def update(self, symbol: str | int | None) -> float:
         """``-log p(symbol | all before it)`` in nats, after which the symbol is part of the past.
@@ -73,11 +83,11 @@ class OnlineScorer(ABC):
         symbol : str, int or None
             None for a missing one, whose surprise is 0.
         """
-        code = self._codes.get(symbol) if type(symbol) is self._kind else None
+        code = self._codes.get(symbol) if type(symbol) is self._type else None
         if code is None:
             code = self._code_of(symbol)
         self._code[0] = code
-        self._step()
+        self._advance(self._seen_code, self._out)
         self.n_seen += 1
         return self._out.item()
 
@@ -99,7 +109,8 @@ class OnlineScorer(ABC):
         else:
             symbols = [symbols]
         codes = as_sequences(symbols, None, self.vocabulary, self.unknown).codes
-        out = self._run(codes)
+        out = np.empty(len(codes))
+        self._advance(codes, out)
         self.n_seen += len(codes)
         return out
 
@@ -131,7 +142,7 @@ class OnlineScorer(ABC):
         return {"stream": 1, "model": self._model(), "seen": self.n_seen, "state": state}
 
     def restore(self, snapshot: Mapping[str, Any]) -> Self:
-        """Go on from where a stream of the same model stood.
+        """Continue from where a stream of the same model stood.
 
         Parameters
         ----------
@@ -152,26 +163,25 @@ class OnlineScorer(ABC):
             raise SojournError(f"a snapshot of version {version!r} is not known; expected 1")
         if model != self._model():
             raise SojournError("the snapshot is of another model; restore it with the one it is of")
-        if type(seen) is not int or seen < 0 or not self._sound(state.astype(np.float64), seen):
+        if type(seen) is not int or seen < 0 or not self._valid(state.astype(np.float64), seen):
             raise SojournError("the snapshot is damaged: its state is none that a stream can have")
-        self._set(state.astype(np.float64))
+        self._set_state(state.astype(np.float64))
         self.n_seen = seen
         return self
 
     def reset(self) -> Self:
         """Start a new sequence."""
-        self._begin()
+        self._set_state(self._start)
         self.n_seen = 0
         return self
 
     def fork(self) -> Self:
-        """Another scorer that stands at the same point; the two go on apart.
+        """Another scorer that stands at the same point; the two continue apart.
 
         They share the tables of the model, so that thousands of streams need little memory.
         """
-        other = self._fresh()
-        other._set(self._state())
-        other.n_seen, other._digest = self.n_seen, self._digest
+        other = copy(self)
+        other._begin(self._state())
         return other
 
     def _code_of(self, symbol: Any) -> int:
@@ -184,7 +194,7 @@ class OnlineScorer(ABC):
         code = self._codes.get(value)
         if code is not None:
             return code
-        alike = isinstance(value, self._kind)
+        alike = isinstance(value, self._type)
         if alike and self.unknown == "missing":
             return -1
         reason = (
@@ -204,65 +214,44 @@ class OnlineScorer(ABC):
             self._digest = digest.hexdigest()[:16]
         return self._digest
 
-    @abstractmethod
-    def _step(self) -> None:
-        """Advance by the symbol in `_code` and leave its surprise in `_out`."""
+    def _valid(self, state: Floats, seen: int) -> bool:
+        """Whether a stream can have this state after so many symbols."""
+        return state.shape == self._start.shape
 
     @abstractmethod
-    def _run(self, codes: NDArray[np.int32]) -> Floats: ...
+    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
+        """Run the kernel over symbols and write the surprise of each to `out`."""
 
     @abstractmethod
-    def _begin(self) -> None: ...
+    def _state(self) -> Floats:
+        """A copy of the state, as one row of numbers."""
 
     @abstractmethod
-    def _fresh(self) -> Self: ...
+    def _set_state(self, state: Floats) -> None:
+        """Make such a row the state, in arrays that no other scorer has."""
 
     @abstractmethod
-    def _state(self) -> Floats: ...
-
-    @abstractmethod
-    def _set(self, state: Floats) -> None: ...
-
-    @abstractmethod
-    def _sound(self, state: Floats, seen: int) -> bool: ...
-
-    @abstractmethod
-    def _tables(self) -> list[NDArray[Any]]: ...
+    def _tables(self) -> list[NDArray[Any]]:
+        """What the model is made of, to recognise it by."""
 
 
 def online(model: SequenceModel | Any) -> OnlineScorer:
-    """A scorer at the start of a sequence, for either estimator.
-
-    Examples
-    --------
-    >>> from sojourn import Params, SpectralHSMM
-    >>> model = SpectralHSMM(2, 2).fit(Params.random(2, 2, 3, rng=0).sample(99, 50, rng=1))
-    >>> type(online(model)).__name__
-    'SpectralScorer'
-    """
-    from sojourn.estimators.stream_kinds import HSMMScorer, SharedScorer, SpectralScorer
+    """A scorer at the start of a sequence, for either estimator."""
+    from sojourn.estimators.stream_models import HSMMScorer, SharedScorer, SpectralScorer
     from sojourn.exact.forward import tables
-    from sojourn.spectral.filter import make_filter
     from sojourn.spectral.lowrank_filter import SharedFilter
 
     check_is_fitted(model)
     naming = (model.vocabulary_, model.unknown)
     if model.has_states:
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
-    operators = make_filter(model.operators_, model.epsilon_)
-    if isinstance(operators, SharedFilter):
-        return SharedScorer(operators, *naming)
-    return SpectralScorer(operators, *naming)
+    if isinstance(model._filter, SharedFilter):
+        return SharedScorer(model._filter, *naming)
+    return SpectralScorer(model._filter, *naming)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to.
-
-    Examples
-    --------
-    >>> read_only(np.zeros(2)).flags.writeable
-    False
-    """
+    """A view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,12 +32,15 @@ MOST_TOGETHER, SHARES = 8, 2
 JOINED = 4
 
 Key = tuple[str, int] | str
+Groups = dict[Key, tuple[Partition, ...]]
 P = TypeVar("P")
 
 
 def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
     """The total of a pass over all partitions, by the workers of a cluster."""
     _check_client(client)
+    from distributed import KilledWorker
+
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
     # that read are many and need next to nothing, and deals them out evenly.
     name = secrets.token_hex(6)
@@ -68,12 +72,11 @@ def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outco
     given = dict(zip(keys, groups, strict=True))
     try:
         return _awaited(client, last, done, given, partitions.watch)
-    except _KilledWorkersError as killed:
-        suspects = [partition for key in killed.suspects for partition in given.get(key, ())]
-        if len(suspects) > 1:  # all that were on the worker were blamed: which of them was it?
-            alone = (p for p in suspects if _ends_its_worker(client, p, shared))
-            suspects = [found for found in (next(alone, None),) if found is not None]
-        raise _explained(killed, suspects) from killed.__cause__
+    except KilledWorker as error:
+        killed = error
+    finally:
+        last.release()
+    raise _explained(client, killed, given, shared) from killed
 
 
 def _grouped(partitions: Sequence[P], n_threads: int) -> list[tuple[P, ...]]:
@@ -88,65 +91,55 @@ def _grouped(partitions: Sequence[P], n_threads: int) -> list[tuple[P, ...]]:
 
 
 def _awaited(
-    client: Any,
-    last: Any,
-    done: SimpleQueue[Any],
-    given: dict[Key, tuple[Partition, ...]],
-    watch: Watch | None,
+    client: Any, last: Any, done: SimpleQueue[Any], given: Groups, watch: Watch | None
 ) -> Outcome:
     """The last result; the first error is raised at once, whichever task it is of."""
     finished: set[Key] = set()
     seen_workers = time.monotonic()
-    try:
-        while True:
-            try:
-                future = done.get(timeout=POLL)
-            except Empty:
-                if client.scheduler_info()["workers"]:
-                    seen_workers = time.monotonic()
-                elif time.monotonic() - seen_workers > PATIENCE:
-                    raise SojournError(
-                        f"the cluster has had no workers for {PATIENCE:.0f} s; start some and fit "
-                        f"again (with resume=True, if there is a checkpoint)"
-                    ) from None
-                continue
-            if future.status != "finished":
-                _raise(client, future, list(given))
-            if future.key in given and future.key not in finished:
-                finished.add(future.key)
-                if watch is not None:
-                    n_done = sum(len(given[key]) for key in finished)
-                    watch(n_done, sum(len(group) for group in given.values()))
-            if future.key == last.key:
-                outcome: Outcome = last.result()
-                return outcome
-    finally:
-        last.release()
+    while True:
+        try:
+            future = done.get(timeout=POLL)
+        except Empty:
+            if client.scheduler_info()["workers"]:
+                seen_workers = time.monotonic()
+            elif time.monotonic() - seen_workers > PATIENCE:
+                raise SojournError(
+                    f"the cluster has had no workers for {PATIENCE:.0f} s; start some and fit "
+                    f"again (with resume=True, if there is a checkpoint)"
+                ) from None
+            continue
+        if future.status == "cancelled":
+            raise SojournError(
+                "the cluster gave up on a task: its scheduler was restarted or closed"
+            )
+        if future.status != "finished":
+            raise future.exception()
+        if future.key in given and future.key not in finished:
+            finished.add(future.key)
+            if watch is not None:
+                n_done = sum(len(given[key]) for key in finished)
+                watch(n_done, sum(len(group) for group in given.values()))
+        if future.key == last.key:
+            outcome: Outcome = last.result()
+            return outcome
 
 
-class _KilledWorkersError(Exception):
-    """A task ended worker after worker; with all tasks of those workers, likeliest first.
-
-    Dask blames every task that a lost worker had been given.
-    """
-
-    def __init__(self, error: Any, suspects: list[Key]) -> None:
-        super().__init__(str(error))
-        self.workers = error.allowed_failures + 1
-        self.last_worker = error.last_worker.address
-        self.suspects = suspects
-
-
-def _raise(client: Any, future: Any, keys: list[Key]) -> None:
-    from distributed import KilledWorker
-
-    if future.status == "cancelled":
-        raise SojournError("the cluster gave up on a task: its scheduler was restarted or closed")
-    error = future.exception()
-    if not isinstance(error, KilledWorker):
-        raise error
-    blamed = client.run_on_scheduler(_blamed, keys=keys)
-    raise _KilledWorkersError(error, sorted(blamed, key=lambda key: -blamed[key])) from error
+def _explained(client: Any, error: Any, given: Groups, shared: dict[str, Any]) -> SojournError:
+    """What ended worker after worker: Dask blames every task that a lost worker had been given."""
+    blamed = client.run_on_scheduler(_blamed, keys=list(given))
+    likeliest = sorted(blamed, key=lambda key: -blamed[key])
+    suspects = [partition for key in likeliest for partition in given[key]]
+    if len(suspects) > 1:
+        guilty = (
+            partition for partition in suspects if _ends_its_worker(client, partition, shared)
+        )
+        suspects = list(islice(guilty, 1))
+    task = f"partition {suspects[0]}" if suspects else "the joining of some partitions"
+    return SojournError(
+        f"{task} ended {error.allowed_failures + 1} workers in a row, the last on "
+        f"{error.last_worker.address}; it may need more memory than a worker has (make partitions "
+        f"smaller with rows_per_partition=, or workers larger), or the file is damaged"
+    )
 
 
 def _blamed(keys: list[Key], dask_scheduler: Any = None) -> dict[Key, int]:
@@ -167,15 +160,6 @@ def _ends_its_worker(client: Any, partition: Partition, shared: dict[str, Any]) 
         return bool(future.status != "finished")
     finally:
         future.cancel()
-
-
-def _explained(killed: _KilledWorkersError, suspects: list[Partition]) -> SojournError:
-    task = f"partition {suspects[0]}" if suspects else "the joining of some partitions"
-    return SojournError(
-        f"{task} ended {killed.workers} workers in a row, the last on {killed.last_worker}; it may "
-        f"need more memory than a worker has (make partitions smaller with rows_per_partition=, "
-        f"or workers larger), or the file is damaged"
-    )
 
 
 def _check_client(client: Any) -> None:

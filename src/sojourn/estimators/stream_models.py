@@ -1,4 +1,4 @@
-"""The two kinds of `OnlineScorer`: by observable operators, and by the forward pass."""
+"""The `OnlineScorer` of each model: observable operators, those of a large alphabet, and states."""
 
 from __future__ import annotations
 
@@ -28,58 +28,34 @@ class SpectralScorer(OnlineScorer):
     """An `OnlineScorer` by observable operators: the normalised filter, whatever `filter` is."""
 
     def __init__(self, model: Filter, vocabulary: NDArray[Any], unknown: str) -> None:
-        super().__init__(vocabulary, unknown)
-        self._filter = model
-        self._steps = len(model.updates)
-        self._bounds = read_only(np.array([0, 1]))
-        self._states = model.start[None].copy()
-        self._args = self._bind(0)
+        self._filter, self._steps = model, len(model.updates)
+        super().__init__(vocabulary, unknown, model.start)
 
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
-        seen = np.array([self.n_seen])
-        return next_of_operators(
-            self._filter, self._states, seen, positive_int("horizon", horizon)
-        )[0]
+        seen, steps = np.array([self.n_seen]), positive_int("horizon", horizon)
+        return next_of_operators(self._filter, self._states, seen, steps)[0]
 
-    def _bind(self, step: int) -> tuple[Any, ...]:
-        """Arguments of the kernel for a piece of one symbol that starts in the present state."""
-        bounds = (self._bounds[:-1], self._bounds[1:])
-        piece = Spans(self._seen_code, *bounds, np.ones(1, bool))
-        return self._from(step), piece, self._out, self._states
+    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
+        # One symbol at a time has its arguments ready, unless each step has operators of its own.
+        ready = codes is self._seen_code and self._steps == 1
+        filter_pieces(*(self._one if ready else self._arguments(codes, out)))
 
-    def _from(self, step: int) -> Filter:
-        """The filter of a sequence that begins here, in the present state."""
-        step = min(step, self._steps - 1)
+    def _arguments(self, codes: NDArray[np.int32], out: Floats) -> tuple[Any, ...]:
+        """Arguments of the kernel for a piece that starts in the present state."""
+        step = min(self.n_seen, self._steps - 1)
         updates, average = self._filter.updates[step:], self._filter.average[step:]
-        return self._filter._replace(updates=updates, average=average, start=self._states[0])
-
-    def _step(self) -> None:
-        if self._steps > 1:  # Algorithm 1 has operators for each step
-            self._args = self._bind(self.n_seen)
-        filter_pieces(*self._args)
-
-    def _run(self, codes: NDArray[np.int32]) -> Floats:
+        here = self._filter._replace(updates=updates, average=average, start=self._states[0])
         bounds = read_only(np.array([0, len(codes)]))
-        here = self._from(self.n_seen)
-        surprise, states = run_filter(here, codes, bounds[:-1], bounds[1:], None, 1)
-        self._states[:] = states
-        return surprise
-
-    def _begin(self) -> None:
-        self._states[0] = self._filter.start
-
-    def _fresh(self) -> SpectralScorer:
-        return SpectralScorer(self._filter, self.vocabulary, self.unknown)
+        piece = Spans(codes, bounds[:-1], bounds[1:], np.ones(1, bool))
+        return here, piece, out, self._states
 
     def _state(self) -> Floats:
         return self._states[0].copy()
 
-    def _set(self, state: Floats) -> None:
-        self._states[0] = state
-
-    def _sound(self, state: Floats, seen: int) -> bool:
-        return state.shape == self._states[0].shape
+    def _set_state(self, state: Floats) -> None:
+        self._states = state[None].copy()
+        self._one = self._arguments(self._seen_code, self._out)
 
     def _tables(self) -> list[NDArray[Any]]:
         epsilon = np.array(self._filter.epsilon)
@@ -89,42 +65,28 @@ class SpectralScorer(OnlineScorer):
 class SharedScorer(OnlineScorer):
     """An `OnlineScorer` by the operators of a large alphabet."""
 
+    _v: Floats
+
     def __init__(self, model: SharedFilter, vocabulary: NDArray[Any], unknown: str) -> None:
-        super().__init__(vocabulary, unknown)
         self._filter = model
-        self._v: Floats = model.start.copy()
+        super().__init__(vocabulary, unknown, model.start)
 
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
-        seen = np.array([self.n_seen])
-        return next_of_operators(
-            self._filter, self._v[None], seen, positive_int("horizon", horizon)
-        )[0]
+        seen, steps = np.array([self.n_seen]), positive_int("horizon", horizon)
+        return next_of_operators(self._filter, self._v[None], seen, steps)[0]
 
-    def _step(self) -> None:
-        self._out[:] = self._run(self._seen_code)
-
-    def _run(self, codes: NDArray[np.int32]) -> Floats:
+    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
         bounds = read_only(np.array([0, len(codes)]))
         here = replace(self._filter, tables=self._filter.tables._replace(start=self._v))
-        surprise, states = run_filter(here, codes, bounds[:-1], bounds[1:], None, 1)
+        out[:], states = run_filter(here, codes, bounds[:-1], bounds[1:], None, 1)
         self._v = states[0]
-        return surprise
-
-    def _begin(self) -> None:
-        self._v = self._filter.start.copy()
-
-    def _fresh(self) -> SharedScorer:
-        return SharedScorer(self._filter, self.vocabulary, self.unknown)
 
     def _state(self) -> Floats:
         return self._v.copy()
 
-    def _set(self, state: Floats) -> None:
+    def _set_state(self, state: Floats) -> None:
         self._v = state.copy()
-
-    def _sound(self, state: Floats, seen: int) -> bool:
-        return state.shape == self._v.shape
 
     def _tables(self) -> list[NDArray[Any]]:
         o, epsilon = self._filter.operators, np.array(self._filter.tables.epsilon)
@@ -135,16 +97,19 @@ class HSMMScorer(OnlineScorer):
     """An `OnlineScorer` by the forward pass, which also knows states and stays.
 
     From the first symbol on that the model cannot produce, surprise is infinite; `reset` or
-    `restore` to go on.
+    `restore` to continue.
     """
+
+    _alpha: Floats  # the forward pass, its sum, and room that the kernel needs
+    _total: float
+    _work: Floats
 
     def __init__(
         self, params: Params, model: Tables, vocabulary: NDArray[Any], unknown: str
     ) -> None:
-        super().__init__(vocabulary, unknown)
         self._params, self._model_tables = params, model
-        self._alpha, self._work = new_state(model.D)
-        self._total = BEFORE_ANY
+        start = np.append(BEFORE_ANY, np.zeros(params.duration.size))
+        super().__init__(vocabulary, unknown, start)
 
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
@@ -159,7 +124,7 @@ class HSMMScorer(OnlineScorer):
         return next_of_params(self._params, alpha[None], steps)[0]
 
     def state_proba(self) -> Floats:
-        """``p(state | all symbols so far)`` at the last symbol, a number for each state.
+        """``p(state | all symbols so far)`` at the last symbol, one number per state.
 
         Examples
         --------
@@ -187,43 +152,21 @@ class HSMMScorer(OnlineScorer):
             )
         return self._alpha[:, : self._params.max_duration] * (1.0 / self._total)
 
-    def _step(self) -> None:
-        self._total = filter_steps(
-            *self._model_tables,
-            self._alpha,
-            self._total,
-            self._work,
-            self._seen_code,
-            0,
-            1,
-            self._out,
-        )[0]
-
-    def _run(self, codes: NDArray[np.int32]) -> Floats:
-        out = np.empty(len(codes))
-        work = (self._alpha, self._total, self._work)
-        self._total = filter_steps(*self._model_tables, *work, codes, 0, len(codes), out)[0]
-        return out
-
-    def _begin(self) -> None:
-        self._alpha[:] = 0.0
-        self._total = BEFORE_ANY
-
-    def _fresh(self) -> HSMMScorer:
-        return HSMMScorer(self._params, self._model_tables, self.vocabulary, self.unknown)
+    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
+        forward = (self._alpha, self._total, self._work)
+        self._total = filter_steps(*self._model_tables, *forward, codes, 0, len(codes), out)[0]
 
     def _state(self) -> Floats:
-        alpha = self._alpha[:, : self._params.max_duration]
-        return np.append(self._total, alpha)
+        return np.append(self._total, self._alpha[:, : self._params.max_duration])
 
-    def _set(self, state: Floats) -> None:
-        self._begin()
-        self._total = float(state[0])
+    def _set_state(self, state: Floats) -> None:
         n_x, n_d = self._params.duration.shape
+        self._total = float(state[0])
+        self._alpha, self._work = new_state(self._model_tables.D)
         self._alpha[:, :n_d] = state[1:].reshape(n_x, n_d)
 
-    def _sound(self, state: Floats, seen: int) -> bool:
-        if state.shape != (1 + self._params.duration.size,):
+    def _valid(self, state: Floats, seen: int) -> bool:
+        if not super()._valid(state, seen):
             return False
         total, alpha = state[0], state[1:]
         begun = total >= 0.0 if seen else total == BEFORE_ANY
