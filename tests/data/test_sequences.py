@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Sequences, SojournError, as_sequences
-from sojourn.data.sequences import runs
+from sojourn.data.runs import runs
 
 MISSING = "a missing symbol is None in lists, null in tables and a masked entry in arrays"
 NEGATIVE = f"expected integers of 0 and more. Negative values in data are not symbols; {MISSING}"
@@ -313,7 +313,7 @@ def test_bad_vocabularies(vocabulary, message):
 
 
 def test_unknown_has_two_values():
-    message = "unknown is 'ignore'; expected 'error' or 'missing'"
+    message = "unknown is 'ignore'; it is one of 'error', 'missing'"
     assert error(as_sequences, [[1]], unknown="ignore") == message
 
 
@@ -450,7 +450,7 @@ def test_bad_arrays(array, what):
         ),
         (
             scipy.sparse.csr_array(np.eye(2, dtype=int)),
-            "X is a sparse matrix; pass X.toarray(), one sequence a row",
+            "X is a sparse matrix; pass X.toarray(), one sequence per row",
         ),
         (pa.array([[1], None]), "lengths has no value at position 1; none may be missing there"),
         (

@@ -428,7 +428,7 @@ def test_a_file_can_be_taken_as_one_sequence_in_its_order(tmp_path):
         ({"on_error": "ignore"}, "on_error is 'ignore'; expected 'raise' or 'skip'"),
         ({"delimiter": "ab"}, "delimiter is 'ab'; expected one ASCII character"),
         ({"format": "lines", "symbol": "x"}, "a file with a sequence a line has no columns"),
-        ({"unknown": "x", "vocabulary": [1]}, "unknown is 'x'; expected 'error' or 'missing'"),
+        ({"unknown": "x", "vocabulary": [1]}, "unknown is 'x'; it is one of 'error', 'missing'"),
     ],
 )
 def test_options_are_checked(tmp_path, options, message):

@@ -295,3 +295,21 @@ def _too_large(values: Any, place: Place) -> SojournError:
         f"{owner} has {int(values[k])} at position {position}, which does not fit 64 bits; "
         f"use strings"
     )
+
+
+def frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:
+    """A read-only view, contiguous and of the one dtype that the field has."""
+    array = np.asarray(array)
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        expected = "integers or strings" if "U" in kinds else "integers"
+        raise SojournError(
+            f"{name} must be a one-dimensional array of {expected}, got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if name == "codes" and array.dtype != np.int32:
+        array = np.clip(array, -2, 2**31 - 1).astype(np.int32)  # what is outside stays outside
+    if name != "codes" and array.dtype.kind == "i":
+        array = array.astype(np.int64, copy=False)
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view

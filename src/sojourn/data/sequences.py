@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import check_choice
 from sojourn.data import adapters
 from sojourn.errors import SojournError
 
@@ -55,7 +56,7 @@ class Sequences:
 
     def __post_init__(self) -> None:
         for name, kinds in (("codes", "i"), ("offsets", "i"), ("vocabulary", "iU"), ("ids", "iU")):
-            object.__setattr__(self, name, _frozen(getattr(self, name), name, kinds))
+            object.__setattr__(self, name, adapters.frozen(getattr(self, name), name, kinds))
         if self.offsets.size == 0 or self.offsets[0] != 0 or self.offsets[-1] != self.n_total:
             raise SojournError(f"offsets must run from 0 to the number of codes, {self.n_total}")
         if self.ids.size != len(self):
@@ -100,10 +101,8 @@ class Sequences:
                 rows[i] = adapters.read_row(row, adapters.name_of(i, ids))
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         adapters.check_lengths(lengths, ids)
-        if rows and all(isinstance(row, np.ndarray) for row in rows):
-            flat: Any = np.concatenate(rows)
-        else:
-            flat = list(chain.from_iterable(rows))
+        arrays = rows and all(isinstance(row, np.ndarray) for row in rows)
+        flat: Any = np.concatenate(rows) if arrays else list(chain.from_iterable(rows))
         return cls._encode(flat, lengths, ids, vocabulary, unknown)
 
     @classmethod
@@ -237,11 +236,6 @@ class Sequences:
     def concatenate(cls, parts: Iterable[Sequences]) -> Sequences:
         """Sequences of one vocabulary, part after part, with the ids that they have.
 
-        Parameters
-        ----------
-        parts : iterable of Sequences
-            At least one.
-
         Examples
         --------
         >>> seqs = Sequences.from_lists([[0, 1], [1], [0]])
@@ -272,8 +266,7 @@ class Sequences:
         >>> seqs.recode(["a", "b", "c"]).codes, seqs.recode(["a"], unknown="missing").codes
         (array([0, 2], dtype=int32), array([ 0, -1], dtype=int32))
         """
-        if unknown not in ("error", "missing"):
-            raise SojournError(f"unknown is {unknown!r}; expected 'error' or 'missing'")
+        check_choice("unknown", unknown, ("error", "missing"))
         old, new = self.vocabulary, adapters.read_distinct(vocabulary, "the vocabulary", least=0)[0]
         if new.size == 0:
             raise SojournError("the vocabulary is empty; expected at least one symbol")
@@ -320,13 +313,7 @@ class Sequences:
         return len(self.codes)
 
     def to_lists(self) -> list[Symbols]:
-        """The symbols again, a list for each sequence, None where one is missing.
-
-        Examples
-        --------
-        >>> Sequences.from_lists([[1, None], [2]]).to_lists()
-        [[1, None], [2]]
-        """
+        """The symbols again, a list for each sequence, None where one is missing."""
         return list(self)
 
     def __len__(self) -> int:
@@ -352,8 +339,7 @@ class Sequences:
             codes = self.codes[bounds[0] : bounds[-1]]
             return Sequences(codes, bounds - bounds[0], self.vocabulary, self.ids[index])
         picked = np.arange(len(self))[index]
-        lengths = self.lengths[picked]
-        offsets = adapters.offsets_of(lengths)
+        offsets = adapters.offsets_of(lengths := self.lengths[picked])
         at = np.arange(offsets[-1]) + np.repeat(self.offsets[picked] - offsets[:-1], lengths)
         return Sequences(self.codes[at], offsets, self.vocabulary, self.ids[picked])
 
@@ -361,14 +347,14 @@ class Sequences:
         if len(self) == 0:
             return f"Sequences(0 sequences over {self.n_symbols} symbols)"
         low, high = self.lengths.min(), self.lengths.max()
-        missing = int(np.count_nonzero(self.codes < 0))
-        shown = [repr(symbol) for symbol in self.vocabulary[:6].tolist()]
-        return (
-            f"Sequences({len(self)} sequence{'s'[: len(self) > 1]} of "
-            f"{low if low == high else f'{low} to {high}'}, {self.n_total} symbols"
-            f"{f' ({missing} missing)' * (missing > 0)} over {self.n_symbols}: "
-            f"{', '.join(shown)}{', …' * (self.n_symbols > 6)})"
-        )
+        size = f"{low}" if low == high else f"{low} to {high}"
+        n_missing = int(np.count_nonzero(self.codes < 0))
+        missing = f" ({n_missing} missing)" if n_missing else ""
+        shown = ", ".join(map(repr, self.vocabulary[:6].tolist()))
+        more = ", …" if self.n_symbols > 6 else ""
+        head = f"{len(self)} sequence{'s' if len(self) > 1 else ''} of {size}"
+        symbols = f"{self.n_total} symbols{missing} over {self.n_symbols}: {shown}{more}"
+        return f"Sequences({head}, {symbols})"
 
 
 def as_sequences(
@@ -398,7 +384,7 @@ def as_sequences(
             raise SojournError("there are no sequences; expected at least 1")
         return X if vocabulary is None else X.recode(vocabulary, unknown)
     if hasattr(X, "tocsr"):
-        raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence a row")
+        raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence per row")
     if hasattr(X, "columns"):
         raise SojournError(
             f"X is a table ({type(X).__name__}); use Sequences.from_columns(symbol=…, id=…) on two "
@@ -406,47 +392,9 @@ def as_sequences(
         )
     if lengths is not None:
         return Sequences.from_stacked(X, lengths, None, vocabulary, unknown)
-    if hasattr(X, "combine_chunks"):
-        X = X.combine_chunks()
+    X = X.combine_chunks() if hasattr(X, "combine_chunks") else X
     if hasattr(X, "value_lengths"):  # Arrow lists, already in our layout
-        values, sizes = X.flatten(), X.value_lengths()
-        return Sequences.from_stacked(values, sizes, None, vocabulary, unknown)
+        return Sequences.from_stacked(X.flatten(), X.value_lengths(), None, vocabulary, unknown)
     if len(getattr(X, "shape", ())) == 2:
         return Sequences.from_array(X, None, vocabulary, unknown)
     return Sequences.from_lists(X, None, vocabulary, unknown)
-
-
-class Runs(NamedTuple):
-    """Stretches of equal values: where each starts, its length, its value."""
-
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    values: NDArray[Any]
-
-
-def runs(values: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> Runs:
-    """Stretches of equal values, none of which crosses the start of a sequence."""
-    begins = np.ones(len(values), dtype=np.bool_)
-    begins[1:] = values[1:] != values[:-1]
-    if offsets is not None:
-        begins[offsets[:-1]] = True
-    starts = np.flatnonzero(begins)
-    return Runs(starts, np.diff(starts, append=len(values)), values[starts])
-
-
-def _frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:
-    """A read-only view, contiguous and of the one dtype that the field has."""
-    array = np.asarray(array)
-    if array.ndim != 1 or array.dtype.kind not in kinds:
-        expected = "integers or strings" if "U" in kinds else "integers"
-        raise SojournError(
-            f"{name} must be a one-dimensional array of {expected}, got {array.dtype} of shape "
-            f"{array.shape}"
-        )
-    if name == "codes" and array.dtype != np.int32:
-        array = np.clip(array, -2, 2**31 - 1).astype(np.int32)  # what is outside stays outside
-    if name != "codes" and array.dtype.kind == "i":
-        array = array.astype(np.int64, copy=False)
-    view = np.ascontiguousarray(array).view()
-    view.setflags(write=False)
-    return view
