@@ -65,8 +65,8 @@ print(json.dumps([time.perf_counter() - start, (peak() - before) / 1e6, int(n)])
 # Compiled kernels are loaded with the imports, as they are once a process.
 SOJOURN = (
     "import numpy as np, pyarrow.parquet, sojourn as sj, sojourn.io.formats;"
-    "from sojourn.io.order import order;"
-    "order(np.zeros(2, np.int32), 1, np.zeros(2))",
+    "from sojourn.io.gather import sort_rows;"
+    "sort_rows(np.zeros(2, np.int32), 1, np.array([1.0, 0.0]))",
     "len(sj.read(sys.argv[1], id='id', time='time', symbol='symbol'))",
 )
 PANDAS_READERS = {

@@ -6,14 +6,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sojourn.io import arrow_codes as arrays
-from sojourn.io.arrow_codes import Codes, coded
+from sojourn import SojournError
+from sojourn.io import arrow_codes
+from sojourn.io.arrow_codes import Codes, Growing, coded, to_arrow, to_numpy
 
 WIDTHS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def ends(sign, bits):
     return (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def joined(chunks):
+    column = Codes()
+    for chunk in chunks:
+        column.add(chunk)
+    return column.joined()
 
 
 @pytest.mark.parametrize("name", WIDTHS)
@@ -38,7 +46,7 @@ def test_small_integers_that_are_far_apart():
     assert coded(pa.array(values[:-1], pa.int8())).to_pylist() == values[:-1]
 
 
-@pytest.mark.parametrize("piece", [3, arrays.PIECE])
+@pytest.mark.parametrize("piece", [3, arrow_codes.PIECE])
 @pytest.mark.parametrize(
     "chunks",
     [
@@ -50,18 +58,50 @@ def test_small_integers_that_are_far_apart():
     ],
 )
 def test_chunks_are_joined_whatever_the_dictionaries(chunks, piece, monkeypatch):
-    monkeypatch.setattr(arrays, "PIECE", piece)
-    column = Codes()
-    for chunk in chunks:
-        column.add(coded(pa.array(chunk, pa.int64())))
-    values, codes = column.joined()
+    monkeypatch.setattr(arrow_codes, "PIECE", piece)
+    values, codes = joined(coded(pa.array(chunk, pa.int64())) for chunk in chunks)
     whole = list(chain(*chunks))
     assert [None if code < 0 else values[code] for code in codes] == whole
     assert set(values) == set(whole) - {None}
 
 
+def test_chunks_of_strings_and_of_integers_are_an_error():
+    chunks = [coded(pa.array([1])), coded(pa.array(["a"]))]
+    with pytest.raises(SojournError, match="both strings and integers; use one of the two"):
+        joined(chunks)
+
+
+def test_a_chunk_without_values_has_any_type():
+    chunks = [coded(pa.array(chunk)) for chunk in ([None, None], [3, None], [3, 2])]
+    values, codes = joined(chunks)
+    assert [None if code < 0 else values[code] for code in codes] == [None, None, 3, None, 3, 2]
+    values, codes = joined([coded(pa.array([None], pa.string()))])
+    assert (list(values), codes.tolist()) == ([], [-1])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float64", "bool"])
+@pytest.mark.parametrize("n", [0, 1, 9])
+def test_numbers_come_back_from_arrow(dtype, n):
+    array = (np.arange(n) % 2).astype(dtype)
+    assert to_numpy(to_arrow(array)).tolist() == array.tolist()
+    assert to_numpy(to_arrow(array)).dtype == array.dtype
+
+
+def test_null_becomes_the_number_given():
+    column = pa.array([7, 3, None, 1], pa.int32()).slice(1)
+    assert to_numpy(column, null=-1).tolist() == [3, -1, 1]
+
+
 def test_floats_after_integers_keep_them():
-    times = arrays.Growing()
+    times = Growing()
     times.add(np.arange(5))
     times.add(np.array([0.5]))
     assert times.taken().tolist() == [0, 1, 2, 3, 4, 0.5]
+
+
+def test_an_array_grows_beyond_its_room(monkeypatch):
+    monkeypatch.setattr(arrow_codes, "ROOM", 4)
+    numbers = Growing()
+    for start in range(0, 1000, 10):
+        numbers.add(np.arange(start, start + 10))
+    assert numbers.taken().tolist() == list(range(1000))

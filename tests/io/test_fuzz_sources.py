@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sojourn as sj
-from sojourn.io import text as textblocks
+from sojourn.io import text as text_reader
 from sojourn.io.csv import _Table
 from sojourn.io.layout import Malformed
 from sojourn.io.text import Block
@@ -64,7 +64,7 @@ def path(tmp_path_factory):
 @pytest.fixture(params=[1 << 23, 16], ids=["whole", "blocks"])
 def block_bytes(request, monkeypatch):
     """Files of a few bytes are one block, unless blocks are smaller still."""
-    monkeypatch.setattr(textblocks, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(text_reader, "BLOCK_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("block_bytes")

@@ -93,7 +93,7 @@ def rows_of(
     if layout.format in ("csv", "tsv"):
         return table_rows(path, layout, malformed)
     start, stop = pieces or (0, None)
-    found = blocks(path, malformed, layout.max_expansion, start, stop, line)
+    found = blocks(path, layout.max_expansion, start, stop, line)
     return (json_rows if layout.format == "jsonl" else sequence_rows)(found, layout, malformed)
 
 
@@ -170,7 +170,7 @@ class Survey:
 
         batches = self._rows(path, malformed)
         if in_parts:
-            batches = sequence_rows(noted(blocks(path, malformed)), self.layout, malformed)
+            batches = sequence_rows(noted(blocks(path)), self.layout, malformed)
         symbols: set[Any] = set()
         n_sequences = 1
         for rows in batches:

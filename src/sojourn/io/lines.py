@@ -1,9 +1,13 @@
-"""Rows of text files in which a line stands by itself: a sequence, or a JSON object."""
+"""Rows of text files in which every line is complete by itself: a sequence, or a JSON object.
+
+Arrow parses blocks of JSON objects. A block that it refuses, or that it may understand otherwise
+than line by line, is parsed again by Python, which is slow but knows what is wrong in which line.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from types import NoneType
@@ -11,45 +15,40 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.json
 
+from sojourn.data.adapters import offsets_of
 from sojourn.errors import SojournError
-from sojourn.io.arrow_codes import to_arrow
+from sojourn.io.arrow_codes import coded, is_list, to_arrow, to_numpy
 from sojourn.io.gather import FLOATS, INTEGER, Rows
 from sojourn.io.layout import Layout, Malformed
-from sojourn.io.text import Block, blocks
+from sojourn.io.text import LINE_FEED, Block, blocks, checked, parse_ahead, without_malformed
 
 DECODER = json.JSONDecoder()
+OPEN, CLOSE = b"{}"
+ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+
+# What the lines so far hold: int or str by name; under None, whether symbols come in lists.
+Kinds = dict[str | None, Any]
 
 
 def is_matrix(names: list[str]) -> bool:
-    """Whether what should be a header holds numbers: a table without one, a sequence a row.
-
-    Examples
-    --------
-    >>> is_matrix(["3", "", "0"]), is_matrix(["id", "3"])
-    (True, False)
-    """
+    """Whether what should be a header holds integers: a table without one, one sequence per row."""
     return any(names) and all(not name or INTEGER.fullmatch(name) for name in names)
 
 
 def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> Iterator[Rows]:
-    """Rows of a file with a sequence a line, the symbols divided by white space or a mark.
+    """Rows of a file with one sequence per line, its symbols separated by white space or a mark.
 
-    Parameters
-    ----------
-    found : iterator of Block
-        The lines.
-    layout : Layout
-        Of format "lines", or "matrix" where lines are integers and all equally many.
-    malformed : Malformed
-        Takes empty lines, but for those at the end of the file.
+    In format "matrix" symbols are integers, equally many in every line. Empty lines are malformed,
+    except at the end of the file.
     """
     mark = None if layout.delimiter is None else layout.delimiter.encode()
     missing = {text.encode() for text in layout.missing}
     integers = set(missing)
     width = 0
     blank: list[int] = []
-    for block in found:
+    for block in checked(found, malformed):
         numbers: list[int] = []
         sequences: list[list[bytes]] = []
         for i, text in enumerate(block.data.splitlines()):
@@ -70,63 +69,11 @@ def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) 
             numbers.append(block.number(i))
             sequences.append(symbols)
         if sequences:
-            offsets = np.concatenate(([0], np.cumsum(list(map(len, sequences)))))
             flat = [None if symbol in missing else symbol for symbol in chain(*sequences)]
             symbol = pa.array(flat, pa.binary()).cast(pa.string())
+            offsets = offsets_of(np.array(list(map(len, sequences))))
             lists = pa.LargeListArray.from_arrays(to_arrow(offsets), symbol)
-            yield Rows(lists, None, None, np.array(numbers) - 1, _lines(numbers))
-
-
-def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> Iterator[Rows]:
-    """Rows of a file with a JSON object a line.
-
-    Parameters
-    ----------
-    found : iterator of Block
-        The lines.
-    layout : Layout
-        The names of what is read of each object.
-    malformed : Malformed
-        Takes lines that are no objects, lack a name, or hold what is no symbol, id or time.
-    """
-    names = layout.wanted
-    kinds: dict[str | None, Any] = {}  # by name; None: of the symbols whether they stand in lists
-    for block in found:
-        numbers: list[int] = []
-        values: dict[str, list[Any]] = {name: [] for name in names}
-        for i, text in enumerate(block.data.splitlines()):
-            if not text or text.isspace():
-                continue
-            record = _object(text)
-            fault = record if isinstance(record, str) else _fault(record, names, layout, kinds)
-            if fault or isinstance(record, str):
-                malformed.add(f"line {block.number(i)}", fault)
-                continue
-            numbers.append(block.number(i))
-            for name, column in values.items():
-                column.append(record[name])
-        if numbers:
-            symbol = _column(values[layout.symbol or ""], kinds, layout.symbol or "")
-            id = None if layout.id is None else _column(values[layout.id], kinds, layout.id)
-            time = None if layout.time is None else _times(values[layout.time])
-            yield Rows(symbol, id, time, np.array(numbers) - 1, _lines(numbers))
-
-
-def keys_of(path: str, on_error: str) -> dict[str, bool]:
-    """Names in the first object of a file of JSON lines, and whether they hold lists."""
-    malformed = Malformed(path, on_error)
-    for block in blocks(path, malformed):
-        for i, text in enumerate(block.data.splitlines()):
-            if text.strip():
-                record = _object(text)
-                if not isinstance(record, str):
-                    return {key: isinstance(value, list) for key, value in record.items()}
-                malformed.add(f"line {block.number(i)}", record)
-    raise SojournError(f"{path} is empty; expected a JSON object a line")
-
-
-def _lines(numbers: list[int]) -> Callable[[int], str]:
-    return lambda i: f"line {numbers[i]}"
+            yield Rows(lists, None, None, np.array(numbers) - 1, _place(numbers))
 
 
 def _matrix_fault(symbols: list[bytes], width: int, integers: set[bytes]) -> str:
@@ -144,6 +91,124 @@ def _matrix_fault(symbols: list[bytes], width: int, integers: set[bytes]) -> str
     return ""
 
 
+def keys_of(path: str, on_error: str) -> dict[str, bool]:
+    """Names in the first object of a file of JSON lines, and whether they hold lists."""
+    malformed = Malformed(path, on_error)
+    for block in checked(blocks(path), malformed):
+        for i, text in enumerate(block.data.splitlines()):
+            if text.strip():
+                record = _object(text)
+                if not isinstance(record, str):
+                    return {key: isinstance(value, list) for key, value in record.items()}
+                malformed.add(f"line {block.number(i)}", record)
+    raise SojournError(f"{path} is empty; expected one JSON object per line")
+
+
+def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> Iterator[Rows]:
+    """Rows of a file with one JSON object per line.
+
+    Malformed is a line that is no object, lacks a name, or holds what is no symbol, id or time.
+    """
+    first = next(found, Block(b"", 1))
+    kinds, types = _first_types(first, layout)
+
+    def fast(block: Block) -> Rows | None:
+        return _arrow_rows(block, layout, types) if types and block.data else None
+
+    for block, rows in parse_ahead(chain([first], found), fast, malformed):
+        if (rows := rows or _python_rows(block, layout, kinds, malformed)) is not None:
+            yield rows
+
+
+def _first_types(block: Block, layout: Layout) -> tuple[Kinds, dict[str | None, Any]]:
+    """What the first values are, and the Arrow types of that; no types if a name has no value."""
+    kinds: Kinds = {}
+    types: dict[str | None, Any] = {}
+    for text in without_malformed(block)[0].data.splitlines():
+        record = _object(text)
+        if isinstance(record, str) or _fault(record, layout, kinds):
+            continue
+        if layout.time is not None and record[layout.time] is not None:
+            types.setdefault(layout.time, ARROW_TYPES[type(record[layout.time])])
+        for name in kinds.keys() - {None}:
+            types[name] = ARROW_TYPES[kinds[name]]
+            if name == layout.symbol and kinds[None]:
+                types[name] = pa.list_(types[name])
+        if len(types) == len(layout.wanted):
+            return kinds, types
+    return kinds, {}
+
+
+def _arrow_rows(block: Block, layout: Layout, types: dict[str | None, Any]) -> Rows | None:
+    """Rows of a block by Arrow; None if it has faults, or objects do not stand one per line."""
+    data = block.data.replace(b"\r\n", b"\n")
+    view = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(view == LINE_FEED)
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(view))
+    starts = np.append(0, ends[:-1] + 1)
+    if b"\r" in data or np.any(view[starts] != OPEN) or np.any(view[ends - 1] != CLOSE):
+        return None
+    try:
+        table = pa.json.read_json(
+            pa.BufferReader(data),
+            pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pa.json.ParseOptions(
+                explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
+            ),
+        )
+    except pa.ArrowException:
+        if layout.time is None or types[layout.time] != pa.int64():
+            return None
+        floats = _arrow_rows(block, layout, types | {layout.time: pa.float64()})
+        if floats is not None:
+            types[layout.time] = pa.float64()  # at once in the blocks that follow
+        return floats
+    if len(table) != len(ends):
+        return None
+    column: dict[str | None, Any] = {n: table[n].combine_chunks() for n in layout.wanted}
+    for values in column.values():
+        for i in np.flatnonzero(to_numpy(values.is_null())) if values.null_count else ():
+            record = _object(data[starts[i] : ends[i]])
+            if isinstance(record, str) or not column.keys() <= record.keys():
+                return None  # null because it is absent
+    symbol, id, time = column[layout.symbol], column.get(layout.id), column.get(layout.time)
+    number = np.arange(len(table)) + block.line if block.numbers is None else block.numbers
+    return Rows(
+        symbol if is_list(symbol.type) else coded(symbol),
+        None if id is None else coded(id),
+        time,
+        np.asarray(number) - 1,
+        lambda i: f"line {block.number(i)}",
+    )
+
+
+def _python_rows(block: Block, layout: Layout, kinds: Kinds, malformed: Malformed) -> Rows | None:
+    """Rows of a block by Python, None if there are none; `kinds` grows by what is seen."""
+    numbers: list[int] = []
+    values: dict[str, list[Any]] = {name: [] for name in layout.wanted}
+    for i, text in enumerate(block.data.splitlines()):
+        if not text or text.isspace():
+            continue
+        record = _object(text)
+        fault = record if isinstance(record, str) else _fault(record, layout, kinds)
+        if fault or isinstance(record, str):
+            malformed.add(f"line {block.number(i)}", fault)
+            continue
+        numbers.append(block.number(i))
+        for name, column in values.items():
+            column.append(record[name])
+    if not numbers:
+        return None
+    return Rows(
+        _column(values[layout.symbol or ""], kinds.get(layout.symbol)),
+        None if layout.id is None else _column(values[layout.id], kinds.get(layout.id)),
+        None if layout.time is None else _times(values[layout.time]),
+        np.array(numbers) - 1,
+        _place(numbers),
+    )
+
+
 def _object(text: bytes) -> dict[str, Any] | str:
     """A line's JSON object, or what is wrong with the line."""
     line = text.decode().strip()
@@ -154,15 +219,13 @@ def _object(text: bytes) -> dict[str, Any] | str:
     if end < len(line):
         return f"is not JSON (extra data at column {end + 1})"
     if not isinstance(record, dict):
-        return f"is a JSON {type(record).__name__}; expected an object a line"
+        return f"is a JSON {type(record).__name__}; expected one object per line"
     return record
 
 
-def _fault(
-    record: dict[str, Any], names: Iterable[str], layout: Layout, kinds: dict[str | None, Any]
-) -> str:
+def _fault(record: dict[str, Any], layout: Layout, kinds: Kinds) -> str:
     """What is wrong with an object; `kinds` grows by what the names are seen to hold."""
-    for name in names:
+    for name in layout.wanted:
         if name not in record:
             return f"has no {name!r}"
         value = record[name]
@@ -170,16 +233,21 @@ def _fault(
             if isinstance(value, bool | list | dict):
                 return f"has the time {value!r:.40}; expected a number or a date"
             continue
-        whole = name == layout.symbol and isinstance(value, list)
-        if name == layout.symbol and value is not None and kinds.setdefault(None, whole) != whole:
-            return f"holds {'a list' if whole else 'no list'} in {name!r}, unlike the lines before"
-        for item in value if whole else (value,):
+        in_list = name == layout.symbol and isinstance(value, list)
+        if (
+            name == layout.symbol
+            and value is not None
+            and kinds.setdefault(None, in_list) != in_list
+        ):
+            shown = "a list" if in_list else "no list"
+            return f"holds {shown} in {name!r}, unlike the lines before"
+        for item in value if in_list else (value,):
             if fault := _item_fault(item, name, kinds):
                 return fault
     return ""
 
 
-def _item_fault(item: Any, name: str, kinds: dict[str | None, Any]) -> str:
+def _item_fault(item: Any, name: str, kinds: Kinds) -> str:
     """What is wrong with a symbol or an id."""
     kind = type(item)
     if item is None or (kind is str and kinds.get(name) is str and item.isascii()):
@@ -198,11 +266,11 @@ def _item_fault(item: Any, name: str, kinds: dict[str | None, Any]) -> str:
     return ""
 
 
-def _column(values: list[Any], kinds: dict[str | None, Any], name: str) -> Any:
+def _column(values: list[Any], kind: type | None) -> Any:
     """Symbols or ids as an Arrow column."""
-    type = pa.int64() if kinds.get(name) is int else pa.string()
-    whole = any(isinstance(value, list) for value in values)
-    return pa.array(values, pa.large_list(type) if whole else type)
+    type = ARROW_TYPES[kind or str]
+    in_lists = any(isinstance(value, list) for value in values)
+    return pa.array(values, pa.large_list(type) if in_lists else type)
 
 
 def _times(values: list[Any]) -> Any:
@@ -212,3 +280,7 @@ def _times(values: list[Any]) -> Any:
         with suppress(pa.ArrowInvalid, OverflowError):
             return pa.array(values, pa.int64() if kinds == {int} else pa.float64())
     return pa.array([value if value is None else str(value) for value in values], pa.string())
+
+
+def _place(numbers: list[int]) -> Callable[[int], str]:
+    return lambda i: f"line {numbers[i]}"

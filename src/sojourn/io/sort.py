@@ -144,7 +144,7 @@ def _batches(path: str, layout: Layout, malformed: Malformed, first: int) -> Ite
 
     from sojourn.io.arrow_codes import is_string
     from sojourn.io.formats import rows_of
-    from sojourn.io.gather import sound
+    from sojourn.io.gather import usable_rows
 
     def plain(column: Any) -> Any:
         if pa.types.is_dictionary(column.type):
@@ -153,7 +153,7 @@ def _batches(path: str, layout: Layout, malformed: Malformed, first: int) -> Ite
 
     kind = ""
     for batch in rows_of(path, layout, malformed, None, WHOLE, 1):
-        rows, time, kind = sound(batch, kind, malformed, WHOLE)
+        rows, time, kind = usable_rows(batch, kind, malformed, WHOLE)
         m = len(rows.symbol)
         if m == 0:
             continue

@@ -218,15 +218,15 @@ class Partition:
         """The sequences, and the malformed rows that were left out of them."""
         _need_pyarrow()
         from sojourn.io.formats import rows_of
-        from sojourn.io.gather import Wish, gather
+        from sojourn.io.gather import Conversion, gather
 
         def batches(malformed: Malformed) -> Iterator[Any]:
             return rows_of(self.path, self.layout, malformed, self.pieces, self.span, self.line)
 
         text = self.layout.format in TEXT
-        wish = Wish(text, self.vocabulary, self.unknown, self.text_ids, self.span)
+        how = Conversion(text, self.vocabulary, self.unknown, self.text_ids, self.span)
         malformed = Malformed(self.path, self.layout.on_error)
-        sequences = gather(batches, malformed, wish)
+        sequences = gather(batches, malformed, how)
         if self.size not in (None, sequences.n_total):
             raise SojournError(
                 f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
