@@ -23,6 +23,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scale": (("data", "io"), ()),
     "exact": (("data", "scale"), ()),
     "spectral": (("data", "scale", "exact"), ()),
+    "theory": (("exact", "spectral"), ()),
     "em": (("data", "storage", "scale", "exact", "spectral"), ()),
     # a model saves itself: the code for that is loaded when it is called
     "estimators": (("data", "io", "scale", "exact", "spectral", "em"), ("persist",)),

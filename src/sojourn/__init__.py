@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sojourn.report import write_report
     from sojourn.spectral.exact_moments import exact_moments
     from sojourn.spectral.moments import Moments, count
-    from sojourn.spectral.theory.rank_report import exact_rank_report, rank_report
+    from sojourn.theory.rank_report import exact_rank_report, rank_report
 
 __version__ = "0.1.0"
 
@@ -66,9 +66,9 @@ _MODULES = {
     "count": "spectral.moments",
     "events_from_changes": "data.changes",
     "exact_moments": "spectral.exact_moments",
-    "exact_rank_report": "spectral.theory.rank_report",
+    "exact_rank_report": "theory.rank_report",
     "load": "persist.saving",
-    "rank_report": "spectral.theory.rank_report",
+    "rank_report": "theory.rank_report",
     "read": "io.sources",
     "scan": "io.sources",
     "select": "estimators.select",

@@ -13,23 +13,23 @@ import pytest
 
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
-from sojourn.spectral.theory.modular import PRIME, exact_rank, inverse, product, residues, row_basis
-from sojourn.spectral.theory.rank_report import exact_rank_report, rank_report
-from sojourn.spectral.theory.step import (
-    check_table,
-    efficient_states,
-    future_states,
-    khatri_rao,
-    past_states,
-    sequential_states,
-    step_matrix,
-)
+from sojourn.spectral.exact_moments import step_matrix
 from sojourn.spectral.windows import (
     check_offsets,
     choose_offsets,
     contiguous_offsets,
     theorem_offsets,
     window_length,
+)
+from sojourn.theory.modular import PRIME, exact_rank, inverse, product, residues, row_basis
+from sojourn.theory.rank_report import exact_rank_report, rank_report
+from sojourn.theory.step import (
+    check_table,
+    efficient_states,
+    future_states,
+    khatri_rao,
+    past_states,
+    sequential_states,
 )
 
 # Sums of at most some thousand positive products below one: rounding stays below this.

@@ -9,7 +9,7 @@
 | the same for large alphabets | `lowrank_operators` |
 | probabilities of sequences | `filter`, `lowrank_filter` |
 | window, rank and floor by held-out likelihood | `holdout`, `select_rank` |
-| Algorithms 3 and 4 and the rank theorems | `theory` |
+| Algorithms 3 and 4 and the rank theorems | package `theory` |
 
 May import: `data`, `scale`, `exact`. Start reading: `windows`, then `operators`.
 """

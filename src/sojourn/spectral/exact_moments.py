@@ -7,6 +7,7 @@ of every algorithm, and it splits what is wrong with an estimate into bias and n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from sojourn.exact.params import Params
 from sojourn.spectral.holdout import Pieces
 from sojourn.spectral.moment_tables import Adjacent, Form, Gapped, Shape
 from sojourn.spectral.moments import Moments
-from sojourn.spectral.theory.step import step_matrix
 from sojourn.spectral.windows import check_offsets
 
 Array = NDArray[np.float64]
@@ -131,3 +131,14 @@ def _gapped(chain: _Chain, length: int, n_t: int) -> Gapped:
         M_LR[t], M_LR1[t] = J @ F, J @ V @ F
     root = np.einsum("sa,s,st,tb,tu,ur->abr", E, chain.start, V, E, V, F, optimize=True)
     return Gapped(chain.window, M_LoR, M_LR, M_LR1, M_oo, root)
+
+
+def step_matrix(transition: NDArray[Any], duration: NDArray[Any]) -> NDArray[Any]:
+    """The matrix V of one step, ``V[(x', d'), (x, d)] = p(x', d' | x, d)``, (n_x·n_d, n_x·n_d)."""
+    n_x, n_d = duration.shape
+    V = np.zeros((n_x * n_d, n_x * n_d), duration.dtype)
+    # d = 1: Ψ = (D ⊙ I) 𝒳, a new state and its duration                             eq. (matrixV)
+    V[:, :n_x] = (duration.T[:, :, None] * transition.T).reshape(n_x * n_d, n_x)
+    # d > 1: the state stays and its counter falls
+    V[np.arange(n_x * (n_d - 1)), np.arange(n_x, n_x * n_d)] = 1
+    return V

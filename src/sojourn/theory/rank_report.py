@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
-from sojourn.spectral.theory import modular
-from sojourn.spectral.theory.step import (
+from sojourn.spectral.exact_moments import step_matrix
+from sojourn.spectral.windows import choose_offsets, contiguous_offsets, theorem_offsets
+from sojourn.theory import modular
+from sojourn.theory.step import (
     Matrix,
     Product,
     check_table,
     future_states,
     khatri_rao,
     past_states,
-    step_matrix,
 )
-from sojourn.spectral.windows import choose_offsets, contiguous_offsets, theorem_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def exact_rank_report(
 
     The float64 tables are taken at their exact values and each row is divided by its exact sum, so
     that this is a hidden semi-Markov model over the field of p elements. The ranks found are never
-    above the true ones; see `sojourn.spectral.theory.modular`.
+    above the true ones; see `sojourn.theory.modular`.
 
     Parameters
     ----------

@@ -11,21 +11,11 @@ from numpy.typing import NDArray
 from sojourn.checks import MAX_ENTRIES, positive_int
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
+from sojourn.spectral.exact_moments import step_matrix
 from sojourn.spectral.windows import base_of, check_offsets, window_length
 
 Matrix = NDArray[Any]  # float64, or residues modulo a prime
 Product = Callable[[Matrix, Matrix], Matrix]
-
-
-def step_matrix(transition: Matrix, duration: Matrix) -> Matrix:
-    """The matrix V of one step, ``V[(x', d'), (x, d)] = p(x', d' | x, d)``, (n_x·n_d, n_x·n_d)."""
-    n_x, n_d = duration.shape
-    V = np.zeros((n_x * n_d, n_x * n_d), duration.dtype)
-    # d = 1: Ψ = (D ⊙ I) 𝒳, a new state and its duration                             eq. (matrixV)
-    V[:, :n_x] = (duration.T[:, :, None] * transition.T).reshape(n_x * n_d, n_x)
-    # d > 1: the state stays and its counter falls
-    V[np.arange(n_x * (n_d - 1)), np.arange(n_x, n_x * n_d)] = 1
-    return V
 
 
 def khatri_rao(A: Matrix, B: Matrix) -> Matrix:
