@@ -40,13 +40,13 @@ sphinx_gallery_conf = {
 }
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "none"  # the docstrings give types in words
 numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sojourn"
 html_show_sourcelink = False
-# All pages in the sidebar, by part; a dozen of them do not fit into a line at the top.
+# All pages are in the sidebar, by section; they are too many for one line at the top.
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_theme_options = {"navbar_center": []}

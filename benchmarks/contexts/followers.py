@@ -104,7 +104,7 @@ class Followers:
         return p
 
     def prob(self, nodes: Codes, codes: Codes, ends: bool) -> Floats:
-        """p(code | node) at each place; given that the sequence goes on, if not `ends`."""
+        """p(code | node) at each place; given that the sequence continues, if not `ends`."""
         symbol = np.minimum(codes, self.n_symbols)  # what is missing is not looked at
         if len(self.dense):
             p = self.dense[nodes, symbol]

@@ -58,7 +58,7 @@ class Pieces:
         )
 
 
-def whole(sequences: Sequences, first: int = 0, last: int | None = None) -> Pieces:
+def all_pieces(sequences: Sequences, first: int = 0, last: int | None = None) -> Pieces:
     """Every sequence from `first` to before `last` as one piece."""
     offsets = sequences.offsets[first : None if last is None else last + 1]
     n = len(offsets) - 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contexts.choice import ContextModel
 from benchmarks.contexts.filter import moved, predictions, run_filter
-from benchmarks.contexts.pieces import whole
+from benchmarks.contexts.pieces import all_pieces
 from benchmarks.contexts.trees import (
     BUCKET_OF,
     BUCKETS,
@@ -36,7 +36,7 @@ class _Chunk(NamedTuple):
 
 
 def _lay_out(model: ContextModel, sequences: Sequences, first: int, last: int) -> _Chunk:
-    pieces = whole(sequences, first, last)
+    pieces = all_pieces(sequences, first, last)
     flat = lay_out(pieces, model.trees.n_symbols)
     nodes = locate(model.trees.pasts, flat)
     return _Chunk(flat, nodes, model.trees.past_context[nodes])
@@ -153,12 +153,12 @@ def _further(model: ContextModel, state: Floats, p: Floats, raw: Floats, steps: 
     for step in range(steps):
         here, raw = (x[0] for x in predictions(model.filter, q[None]))
         if step < steps - 1:
-            goes_on = raw[:n_o].sum()
+            continues = raw[:n_o].sum()
             if model.ends:
                 ended += (1.0 - ended) * here[n_o]
-            if not goes_on > model.filter.epsilon:
+            if not continues > model.filter.epsilon:
                 break
-            q = moved(model.filter, q[None], missing)[0] / goes_on
+            q = moved(model.filter, q[None], missing)[0] / continues
     if model.ends:
         here = here * (1.0 - ended)
         here[n_o] += ended

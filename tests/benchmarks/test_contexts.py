@@ -14,7 +14,7 @@ from benchmarks.contexts.counts import count_contexts, grow_trees
 from benchmarks.contexts.filter import run_filter
 from benchmarks.contexts.model import ContextModel
 from benchmarks.contexts.operators import from_moments
-from benchmarks.contexts.pieces import split, whole
+from benchmarks.contexts.pieces import all_pieces, split
 from benchmarks.contexts.trees import BUCKETS, BY_LENGTH, cut, grow, lay_out, locate, positions
 from sojourn import Params, Sequences
 
@@ -56,7 +56,7 @@ def reading(row, at, step, n_o, by_runs):
 @pytest.mark.parametrize("forward", [True, False])
 def test_a_tree_counts_the_positions_that_read_each_path(songs, forward, by_runs):
     n_o = songs.n_symbols
-    flat = lay_out(whole(songs), n_o)
+    flat = lay_out(all_pieces(songs), n_o)
     tree = grow(flat, n_o, forward, 12, 1, by_runs)
     met = Counter()
     for row in songs:
@@ -82,7 +82,7 @@ def test_a_tree_counts_the_positions_that_read_each_path(songs, forward, by_runs
 
 def test_a_cut_has_the_contexts_of_a_tree_grown_to_its_size(songs):
     n_o = songs.n_symbols
-    flat = lay_out(whole(songs), n_o)
+    flat = lay_out(all_pieces(songs), n_o)
     fine = grow(flat, n_o, False, 6, 1)
     label, n = cut(fine, 40)
     nodes = label[locate(fine, flat)[positions(flat)]]
@@ -97,8 +97,8 @@ def test_a_cut_has_the_contexts_of_a_tree_grown_to_its_size(songs):
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_counts_equal_plain_loops(songs, n_jobs):
     n_o = songs.n_symbols
-    trees = grow_trees(whole(songs), n_o, 15, 5).cut(30)
-    flat = lay_out(whole(songs), n_o)
+    trees = grow_trees(all_pieces(songs), n_o, 15, 5).cut(30)
+    flat = lay_out(all_pieces(songs), n_o)
     past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
     pairs, moves, follows = Counter(), Counter(), Counter()
     for i, row in enumerate(songs):
@@ -112,18 +112,18 @@ def test_counts_equal_plain_loops(songs, n_jobs):
                 if t < len(row):
                     then = int(trees.future_context[future[p + 1]])
                     moves[(int(u) * n_o + symbol) * trees.n_futures + then] += 1
-    counts = count_contexts(whole(songs), trees, n_jobs)
+    counts = count_contexts(all_pieces(songs), trees, n_jobs)
     for table, plain in ((counts.pairs, pairs), (counts.moves, moves), (counts.follows, follows)):
         assert dict(zip(table.keys.tolist(), table.counts.tolist(), strict=True)) == plain
     assert counts.first.sum() == len(songs)
 
 
 def test_counts_of_parts_add_and_cuts_regroup_them(songs):
-    fine = grow_trees(whole(songs), songs.n_symbols, 10, 5)
+    fine = grow_trees(all_pieces(songs), songs.n_symbols, 10, 5)
     coarse = fine.cut(50)
-    parts = [count_contexts(whole(songs[i : i + 40]), fine) for i in range(0, 150, 40)]
+    parts = [count_contexts(all_pieces(songs[i : i + 40]), fine) for i in range(0, 150, 40)]
     added = (parts[0] + parts[1] + parts[2] + parts[3]).grouped(coarse)
-    at_once = count_contexts(whole(songs), coarse)
+    at_once = count_contexts(all_pieces(songs), coarse)
     for name in ("pairs", "moves", "follows"):
         a, b = getattr(added, name), getattr(at_once, name)
         np.testing.assert_array_equal(a.keys, b.keys)
@@ -210,7 +210,7 @@ def test_symbol_by_symbol_equals_the_batch(model):
 
 def test_side_by_side_equals_one_by_one(model):
     fitted, data = model
-    flat = lay_out(whole(data), 4)
+    flat = lay_out(all_pieces(data), 4)
     contexts = fitted.trees.past_context[locate(fitted.trees.pasts, flat)]
     fresh = np.ones(len(data), bool)
     one = run_filter(fitted.filter, flat, contexts, fresh, keep=True)

@@ -23,7 +23,7 @@ class Checkpoint:
     """Where a fit is written down, and of which fit it is."""
 
     path: str
-    facts: dict[str, Any]  # the arguments and the data that a fit must share to go on from it
+    facts: dict[str, Any]  # the arguments and the data that a fit must share to continue from it
 
     def save(self, saved: Saved) -> None:
         """Put this in place of what was there; if that fails, what was there stays."""
@@ -46,7 +46,7 @@ class Checkpoint:
             kept = "; the checkpoint of the pass before is whole" * os.path.exists(self.path)
             raise SojournError(
                 f"{self.path}: the checkpoint cannot be written ({error.strerror or error}){kept}; "
-                f"make room, and go on with resume=True"
+                f"make room, and continue with resume=True"
             ) from error
 
     def load(self) -> Saved | None:

@@ -44,8 +44,8 @@ class HSMM(StateModel):
         EM stops when a step gains less than this a symbol, in nats. None is 1e-8, and on large data
         less, so that all of it gains under 0.005 nats: no data can tell such models apart.
     durations : str or sequence of str
-        Law of the durations: "free", "geometric", "poisson", "negative_binomial" or "lognormal";
-        one for all states, or one for each.
+        Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
+        "lognormal"; one for all states, or one for each.
     pseudocount : float
         Added to the expected count of everything that is possible, so that what was not seen in
         training is unlikely rather than impossible.
@@ -150,7 +150,7 @@ class HSMM(StateModel):
         checkpoint : str or path, optional
             A file that is written after each pass, whole or not at all.
         resume : bool
-            Whether to go on from the checkpoint, if there is one of the same data and arguments;
+            Whether to continue from the checkpoint, if there is one of the same data and arguments;
             the result is that of a fit that was not stopped.
         """
         data = self._training_data(X, lengths, client)

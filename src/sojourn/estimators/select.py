@@ -78,11 +78,11 @@ class Selection:
         return self.best.max_duration
 
     def __str__(self) -> str:
-        lines = ["states  max duration  nats a symbol  std. error  perplexity  seconds"]
+        lines = ["states  max duration  nats per symbol  std. error  perplexity  seconds"]
         for size in self.sizes:
             mark = "  <- best" if size is self.best else ""
             lines.append(
-                f"{size.n_states:6d}  {size.max_duration:12d}  {size.score:13.5f}  "
+                f"{size.n_states:6d}  {size.max_duration:12d}  {size.score:15.5f}  "
                 f"{size.error:10.5f}  {np.exp(-size.score):10.4f}  {size.seconds:7.2f}{mark}"
             )
         return "\n".join(lines)

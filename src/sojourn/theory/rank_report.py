@@ -261,12 +261,12 @@ def _report(
         rows, (params.start, params.transition, params.duration, params.emission)
     )
     V = reduce(step_matrix(X, D))
-    law = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
+    now = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
     for _ in range(steps):
-        law = product(V, law)
+        now = product(V, now)
 
     T = future_states(V, n_x, offsets, product)
-    left = past_states(V, law[:, 0], n_x, offsets, product)
+    left = past_states(V, now[:, 0], n_x, offsets, product)
     F_right = _symbols(T, emission, len(offsets), product)
     joint = _symbols(left, emission, len(offsets), product)  # F_left · K
     K = reduce(joint.sum(0))
@@ -317,7 +317,7 @@ def _lemmas(X: Matrix, D: Matrix, T: Matrix, arithmetic: _Arithmetic) -> list[Ra
 
 
 def _symbols(states: Matrix, emission: Matrix, length: int, product: Product) -> Matrix:
-    """Law of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
+    """Distribution of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
     n_x, n_o = emission.shape
     columns = states.shape[1]
     F = states
