@@ -20,25 +20,7 @@ UNKNOWN = -1
 def read_labels(
     y: Any, sequences: Sequences, lengths: Any, n_states: int
 ) -> NDArray[np.int32] | None:
-    """The state at every step, -1 where it is not known; None where none is.
-
-    Parameters
-    ----------
-    y : sequences of integers
-        In any form that `X` may have; None or a masked entry where a state is not known.
-    sequences : Sequences
-        The data they belong to.
-    lengths : sequence of int or None
-        Where `y` is stacked as `X` is.
-    n_states : int
-        States are numbered from 0 to one less than this.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_lists([["a", "b", "b"]])
-    >>> read_labels([[0, None, 1]], seqs, None, 2)
-    array([ 0, -1,  1], dtype=int32)
-    """
+    """The state at every step, -1 where it is not known; None where none is."""
     if isinstance(y, list) and all(v is None for row in y for v in (row or ())):
         return None
     given = as_sequences(y, lengths)
@@ -79,23 +61,7 @@ def read_labels(
 def clip_stays(
     sequences: Sequences, labels: NDArray[np.int32], max_duration: int, clip: bool
 ) -> tuple[Sequences, NDArray[np.int32]]:
-    """Data and labels without the steps by which a labelled stay exceeds `max_duration`.
-
-    Parameters
-    ----------
-    sequences, labels
-        As in `read_labels`.
-    max_duration : int
-        The longest stay.
-    clip : bool
-        If not, such a stay is an error.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_lists([["a", "a", "a", "b"]])
-    >>> clip_stays(seqs, np.array([0, 0, 0, 1], np.int32), 2, True)[0][0]
-    ['a', 'a', 'b']
-    """
+    """Data and labels without the steps by which a labelled stay exceeds `max_duration`."""
     starts, lengths, _ = runs(labels, sequences.offsets)
     since = np.arange(len(labels)) - np.repeat(starts, lengths)
     excess = (since >= max_duration) & (labels != UNKNOWN)
@@ -128,13 +94,6 @@ def labelled_start(
 
     Emissions are counts at the labelled steps, one symbol spread by overall frequency added;
     durations are flat and transitions alike, since a gap in the labels hides them.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_lists([["a", "b", "b"]])
-    >>> labelled_start(seqs, np.array([0, 1, -1], np.int32), 2, 3, False).emission.round(2)
-    array([[0.67, 0.33],
-           [0.17, 0.83]])
     """
     seen = (labels != UNKNOWN) & (sequences.codes >= 0)
     counts = np.zeros((n_states, sequences.n_symbols))

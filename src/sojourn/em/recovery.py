@@ -123,23 +123,7 @@ def _on_simplex(vectors: Array) -> Array:
 def starting_from(
     emission: Array, frequencies: NDArray[np.generic], max_duration: int, self_transitions: bool
 ) -> Params:
-    """A model with about this emission table and flat others, for EM to start from.
-
-    Parameters
-    ----------
-    emission : array (n_x, n_o)
-    frequencies : array (n_o,)
-        How often symbols occur; some of it is mixed into every row, for EM cannot leave a zero.
-    max_duration : int
-    self_transitions : bool
-        Whether a state may follow itself.
-
-    Examples
-    --------
-    >>> starting_from(np.eye(2), np.array([3, 1]), 4, False).emission
-    array([[0.975, 0.025],
-           [0.075, 0.925]])
-    """
+    """A model with about this emission table and flat others, for EM to start from."""
     common = np.asarray(frequencies, np.float64) / np.sum(frequencies)
     mixed = (1 - SMOOTHING) * emission + SMOOTHING * common
     return flat_around(mixed, max_duration, self_transitions)

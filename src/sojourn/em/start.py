@@ -52,27 +52,14 @@ MAX_ENTRIES = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The progress of a fit, as a checkpoint keeps it.
+    """The progress of a fit, as a checkpoint keeps it."""
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Number of symbols of each partition.
-    stage : int
-        Number of stages that are done: rounds of the race, then runs on growing samples.
-    models : tuple of Params
-        Those still in the race, the best first.
-    spent : float
-        Symbols that the stages went over.
-    running : dict, optional
-        The state of EM in this stage.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # number of symbols of each partition
+    # number of stages that are done: rounds of the race, then runs on growing samples
     stage: int = 0
-    models: tuple[Params, ...] = ()
-    spent: float = 0.0
-    running: State | None = None
+    models: tuple[Params, ...] = ()  # those still in the race, the best first
+    spent: float = 0.0  # symbols that the stages went over
+    running: State | None = None  # the state of EM in this stage
 
 
 def fit_params(
@@ -95,40 +82,7 @@ def fit_params(
     save: Callable[[Saved], object] | None = None,
     saved: Saved | None = None,
 ) -> EMResult:
-    """The model of this size under which the sequences are most likely.
-
-    Parameters
-    ----------
-    data : Sequences or Partitions
-    n_states, max_duration, n_symbols : int
-        The size of the model.
-    init : {"spectral", "moments", "random"} or Params
-        A race of starts recovered from moments and random ones, the likeliest of them at once
-        without a race, a race of random ones alone, or one that is given.
-    rng : int, Generator or None
-        Of the starts and the samples.
-    max_iter, tol, pseudocount, durations, left_censored, labels, n_jobs, callback
-        Of EM on all the data; see :func:`sojourn.em.em.run_em`. Labels need a given start.
-    self_transitions : bool or None
-        As in :meth:`sojourn.Params.random`.
-    save : callable, optional
-        Given a `Saved` after each round of the race and each pass of a longer run.
-    saved : Saved, optional
-        Such a one, of the same fit, to continue from.
-
-    Returns
-    -------
-    EMResult
-        ``n_passes`` counts the work on samples in proportion.
-
-    Examples
-    --------
-    >>> p = Params.random(2, 2, 3, rng=0)
-    >>> seqs = p.sample(300, 50, rng=1)
-    >>> result = fit_params(seqs, 2, 2, 3, rng=0, n_jobs=1)
-    >>> result.log_likelihood > p.log_prob(seqs).sum()
-    np.True_
-    """
+    """The model of this size under which the sequences are most likely."""
     # Not the generator of the seed itself: whoever drew a model by the same seed would find that
     # very model among the starts.
     for_salt, for_starts = np.random.default_rng(rng).spawn(2)

@@ -30,24 +30,13 @@ ROUGH = {"max_iter": 60, "tol": 1e-4}
 
 @dataclass(frozen=True)
 class Size:
-    """A size and how well it did.
-
-    Parameters
-    ----------
-    n_states, max_duration : int
-    score : float
-        Log-likelihood a symbol on the sequences left out, mean over the folds, in nats.
-    error : float
-        Its standard error.
-    seconds : float
-        Time that the fits took.
-    """
+    """A size and how well it did."""
 
     n_states: int
     max_duration: int
-    score: float
-    error: float
-    seconds: float
+    score: float  # log-likelihood a symbol on the sequences left out, mean over the folds, in nats
+    error: float  # its standard error
+    seconds: float  # time that the fits took
 
 
 @dataclass(frozen=True)
@@ -156,13 +145,7 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
 
 
 def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int:
-    """Number of free parameters: entries that are not zero, less one per row; of a family, its own.
-
-    Examples
-    --------
-    >>> n_parameters(Params.random(2, 3, 4, rng=0)), n_parameters(Params.random(1, 1, 4, rng=0))
-    (11, 3)
-    """
+    """Number of free parameters: entries that are not zero, less one per row; of a family, its own."""
     rows = (params.start[None], params.transition, params.emission)
     free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
     for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):

@@ -30,15 +30,7 @@ BATCH_ROWS = 1 << 18
 
 
 def open_table(path: str, layout: Layout) -> TableFile:
-    """A Parquet or Arrow file, its columns checked against the layout.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    layout : Layout
-        Its format and columns; without columns only its schema can be looked at.
-    """
+    """A Parquet or Arrow file, its columns checked against the layout."""
     check_path(path)
     with arrow_errors(path):
         kind = ParquetFile if layout.format == "parquet" else ArrowFile

@@ -27,19 +27,7 @@ Pieces = tuple[int, int] | None
 def resolve(
     path: str, layout: Layout, told: bool, id: Column, time: Column, symbol: str | None
 ) -> tuple[Layout, list[str]]:
-    """The layout of a file with nothing left to guess, and in words what was guessed.
-
-    Parameters
-    ----------
-    path : str
-        The file, of which the first lines or the schema are read.
-    layout : Layout
-        All but the columns.
-    told : bool
-        Whether the format is the caller's, not guessed from the name.
-    id, time, symbol
-        The columns, as in `sojourn.read`.
-    """
+    """The layout of a file with nothing left to guess, and in words what was guessed."""
     guesses: list[str] = []
     named = any(name not in (None, False) for name in (id, time, symbol))
     if layout.format in ("csv", "tsv"):
@@ -73,19 +61,7 @@ def resolve(
 def rows_of(
     path: str, layout: Layout, malformed: Malformed, pieces: Pieces, span: Span, line: int
 ) -> Iterator[Rows]:
-    """Rows of a file, or of a part of it, batch by batch.
-
-    Parameters
-    ----------
-    path, layout, malformed
-        The file, what it holds, and where rows go that do not.
-    pieces : (first, last), optional
-        Row groups, record batches, or bytes; all if not given.
-    span : Span
-        The ids that are kept afterwards.
-    line : int
-        Number of the first line.
-    """
+    """Rows of a file, or of a part of it, batch by batch."""
     if layout.format in ("parquet", "arrow"):
         file = open_table(path, layout)
         first, last = pieces or (0, len(file.sizes))

@@ -129,13 +129,7 @@ class Malformed:
 
 
 def format_of(path: str, format: str | None) -> str:
-    """The format of a file: the one given, or what the end of its name says.
-
-    Examples
-    --------
-    >>> format_of("a/events.csv.gz", None), format_of("events.dat", "tsv")
-    ('csv', 'tsv')
-    """
+    """The format of a file: the one given, or what the end of its name says."""
     if format is not None:
         if format not in FORMATS:
             raise SojournError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
@@ -160,30 +154,7 @@ def choose_columns(
     symbol: str | None,
     path: str,
 ) -> tuple[Layout, list[str]]:
-    """The layout with its columns filled in, and in words which of them were guessed.
-
-    Parameters
-    ----------
-    layout : Layout
-        All but the columns.
-    names : sequence of str
-        The columns that the file has.
-    lists : callable
-        Whether the column of that name holds a list, a whole sequence, in each row.
-    id, time, symbol
-        What the caller said.
-    path : str
-        For errors.
-
-    Examples
-    --------
-    >>> names = ["flight", "label", "seconds", "command"]
-    >>> layout, guesses = choose_columns(
-    ...     Layout("csv"), names, lambda name: False, None, None, None, "events.csv"
-    ... )
-    >>> guesses
-    ["id 'flight'", "time 'seconds'", "symbol 'command'"]
-    """
+    """The layout with its columns filled in, and in words which of them were guessed."""
     for role, name in (("id", id), ("time", time), ("symbol", symbol)):
         if name is not None and name is not False and names.count(name) != 1:
             raise SojournError(

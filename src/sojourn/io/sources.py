@@ -160,47 +160,21 @@ def scan(
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Whole sequences of one file that are not read yet: what to read, and no data.
+    """Whole sequences of one file that are not read yet: what to read, and no data."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    layout : Layout
-        Its format and columns.
-    pieces : (first, last), optional
-        Row groups of a Parquet file or batches of an Arrow file, ``first`` to ``last - 1``; or
-        bytes of a text file. All of the file if not given.
-    span : Span
-        The ids to keep of those in the pieces.
-    line : int
-        Number of the first line, in a text file.
-    vocabulary, unknown
-        As in `Sequences.from_lists`.
-    text_ids : bool, optional
-        Whether ids that are text stay text.
-    number : int
-        Its place among the partitions of a scan.
-    begin, size : int
-        Number of symbols before it and in it, once they are known.
-
-    Examples
-    --------
-    >>> Partition("events.parquet", Layout("parquet", symbol="event"), pieces=(0, 2)).pieces
-    (0, 2)
-    """
-
-    path: str
-    layout: Layout
+    path: str  # the file
+    layout: Layout  # its format and columns
+    # row groups of a Parquet file or batches of an Arrow file, ``first`` to ``last - 1``; or
+    # bytes of a text file. All of the file if not given
     pieces: tuple[int, int] | None = None
-    span: Span = WHOLE
-    line: int = 1
-    vocabulary: Any = field(default=None, repr=False)
-    unknown: str = "error"
-    text_ids: bool | None = None
-    number: int = 0
-    begin: int = 0
-    size: int | None = None
+    span: Span = WHOLE  # the ids to keep of those in the pieces
+    line: int = 1  # number of the first line, in a text file
+    vocabulary: Any = field(default=None, repr=False)  # as in `Sequences.from_lists`
+    unknown: str = "error"  # as in `Sequences.from_lists`
+    text_ids: bool | None = None  # whether ids that are text stay text
+    number: int = 0  # its place among the partitions of a scan
+    begin: int = 0  # number of symbols before it and in it, once they are known
+    size: int | None = None  # number of symbols before it and in it, once they are known
 
     def __str__(self) -> str:
         where = f", pieces {self.pieces[0]} to {self.pieces[1] - 1}" if self.pieces else ""

@@ -16,29 +16,7 @@ NANOSECONDS = pa.timestamp("ns")
 
 
 def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bool_], str]:
-    """Times of a batch of rows, and which of them cannot be read.
-
-    Parameters
-    ----------
-    column : Arrow array
-        Numbers, dates, or text.
-    kind : {"", "number", "date", "time of day"}
-        What the batches before it held; times of another kind cannot be compared with them.
-
-    Returns
-    -------
-    times : int64 or float64 array
-        Where the next array is False.
-    bad : bool array
-        True where the time is null, not a number, or text that is neither a number nor a date.
-    kind : str
-        What this batch holds, if that is known now.
-
-    Examples
-    --------
-    >>> read_times(pa.array(["0.5", "2", "soon"]))
-    (array([0.5, 2. , 0. ]), array([False, False,  True]), 'number')
-    """
+    """Times of a batch of rows, and which of them cannot be read."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     type = column.type
@@ -65,26 +43,14 @@ def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bo
 
 
 def is_time(type: Any) -> bool:
-    """Whether an Arrow type can be the times of rows.
-
-    Examples
-    --------
-    >>> is_time(pa.timestamp("ms")), is_time(pa.bool_())
-    (True, False)
-    """
+    """Whether an Arrow type can be the times of rows."""
     inner = type.value_type if pa.types.is_dictionary(type) else type
     tests = ("integer", "floating", "decimal", "temporal", "null")
     return is_string(inner) or any(getattr(pa.types, f"is_{test}")(inner) for test in tests)
 
 
 def parse_time(text: str) -> tuple[str, int | float] | None:
-    """A time as text: its kind, and its value; in nanoseconds since 1970 or midnight if no number.
-
-    Examples
-    --------
-    >>> parse_time("12"), parse_time("1970-01-01 00:00:01"), parse_time("noon")
-    (('number', 12), ('date', 1000000000), None)
-    """
+    """A time as text: its kind, and its value; in nanoseconds since 1970 or midnight if no number."""
     if "_" not in text:  # Python reads 1_000, no one else does
         try:
             number = int(text) if len(text) < 19 and text.isdigit() else float(text)

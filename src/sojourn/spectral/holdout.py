@@ -144,13 +144,6 @@ def split(
 
     Sequences of more than two blocks are cut; block=None cuts none. `shift` is added to the ids
     where they just number the sequences, so that several such sets in a row differ.
-
-    Examples
-    --------
-    >>> seqs = Sequences.from_array(np.zeros((1000, 20), int))
-    >>> training, eligible = split(seqs)
-    >>> len(training), len(eligible)
-    (804, 196)
     """
     hashes = _hashes(sequences.ids, shift)
     begins, ends = sequences.offsets[:-1], sequences.offsets[1:]

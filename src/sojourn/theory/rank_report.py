@@ -29,34 +29,14 @@ from sojourn.theory.step import (
 
 @dataclass(frozen=True, eq=False)
 class RankLine:
-    """One matrix of a `RankReport`.
+    """One matrix of a `RankReport`."""
 
-    Attributes
-    ----------
-    name : str
-        Which matrix.
-    source : str
-        Where the paper claims its rank, in brackets where it does so without a proof.
-    shape : tuple of int
-    claimed : int or None
-        The rank claimed; None where there is no claim for this window or model.
-    rank : int
-        The rank found.
-    singular_values : array or None
-        In descending order; None in exact arithmetic.
-
-    Examples
-    --------
-    >>> line = rank_report(Params.random(n_states=2, max_duration=2, n_symbols=3, rng=0))["T"]
-    >>> line.source, line.claimed, line.rank, line.holds
-    ('Theorem 4', 4, 4, True)
-    """
-
-    name: str
-    source: str
+    name: str  # which matrix
+    source: str  # where the paper claims its rank, in brackets where it does so without a proof
     shape: tuple[int, int]
-    claimed: int | None
-    rank: int
+    claimed: int | None  # the rank claimed; None where there is no claim for this window or model
+    rank: int  # the rank found
+    # in descending order; None in exact arithmetic
     singular_values: NDArray[np.float64] | None = None
 
     @property
@@ -67,33 +47,12 @@ class RankLine:
 
 @dataclass(frozen=True, eq=False)
 class RankReport:
-    """Claimed and computed ranks of one model's matrices.
+    """Claimed and computed ranks of one model's matrices."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        n_states, max_duration and n_symbols of the model.
-    offsets : tuple of int
-        The window.
-    arithmetic : str
-        How ranks were found.
-    lines : tuple of RankLine
-        ``report[name]`` is the line of one matrix; ``print(report)`` shows all of them.
-
-    Examples
-    --------
-    >>> report = exact_rank_report(Params.random(2, 2, 3, rng=0))
-    >>> print(report)
-    n_states=2, max_duration=2, n_symbols=3; window (0, 1)
-    exact, modulo 2147483647
-    matrix   shape  claimed  found      claimed in
-    V        4 × 4        4      4      proof of Theorem 2
-    ...
-    """
-
-    sizes: tuple[int, int, int]
-    offsets: tuple[int, ...]
-    arithmetic: str
+    sizes: tuple[int, int, int]  # n_states, max_duration and n_symbols of the model
+    offsets: tuple[int, ...]  # the window
+    arithmetic: str  # how ranks were found
+    # ``report[name]`` is the line of one matrix; ``print(report)`` shows all of them
     lines: tuple[RankLine, ...] = field(repr=False)
 
     def __getitem__(self, name: str) -> RankLine:
