@@ -145,7 +145,7 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
 
 
 def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int:
-    """Number of free parameters: entries that are not zero, less one per row; of a family, its own."""
+    """Number of free parameters: entries above zero, less one per row; of a family, its own."""
     rows = (params.start[None], params.transition, params.emission)
     free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
     for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):

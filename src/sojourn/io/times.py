@@ -50,7 +50,7 @@ def is_time(type: Any) -> bool:
 
 
 def parse_time(text: str) -> tuple[str, int | float] | None:
-    """A time as text: its kind, and its value; in nanoseconds since 1970 or midnight if no number."""
+    """Kind and value of a time as text; nanoseconds since 1970 or midnight if it is no number."""
     if "_" not in text:  # Python reads 1_000, no one else does
         try:
             number = int(text) if len(text) < 19 and text.isdigit() else float(text)

@@ -29,14 +29,34 @@ from sojourn.theory.step import (
 
 @dataclass(frozen=True, eq=False)
 class RankLine:
-    """One matrix of a `RankReport`."""
+    """One matrix of a `RankReport`.
 
-    name: str  # which matrix
-    source: str  # where the paper claims its rank, in brackets where it does so without a proof
+    Attributes
+    ----------
+    name : str
+        Which matrix.
+    source : str
+        Where the paper claims its rank, in brackets where it does so without a proof.
+    shape : tuple of int
+    claimed : int or None
+        The rank claimed; None where there is no claim for this window or model.
+    rank : int
+        The rank found.
+    singular_values : array or None
+        In descending order; None in exact arithmetic.
+
+    Examples
+    --------
+    >>> line = rank_report(Params.random(n_states=2, max_duration=2, n_symbols=3, rng=0))["T"]
+    >>> line.source, line.claimed, line.rank, line.holds
+    ('Theorem 4', 4, 4, True)
+    """
+
+    name: str
+    source: str
     shape: tuple[int, int]
-    claimed: int | None  # the rank claimed; None where there is no claim for this window or model
-    rank: int  # the rank found
-    # in descending order; None in exact arithmetic
+    claimed: int | None
+    rank: int
     singular_values: NDArray[np.float64] | None = None
 
     @property
@@ -47,12 +67,33 @@ class RankLine:
 
 @dataclass(frozen=True, eq=False)
 class RankReport:
-    """Claimed and computed ranks of one model's matrices."""
+    """Claimed and computed ranks of one model's matrices.
 
-    sizes: tuple[int, int, int]  # n_states, max_duration and n_symbols of the model
-    offsets: tuple[int, ...]  # the window
-    arithmetic: str  # how ranks were found
-    # ``report[name]`` is the line of one matrix; ``print(report)`` shows all of them
+    Attributes
+    ----------
+    sizes : tuple of int
+        n_states, max_duration and n_symbols of the model.
+    offsets : tuple of int
+        The window.
+    arithmetic : str
+        How ranks were found.
+    lines : tuple of RankLine
+        ``report[name]`` is the line of one matrix; ``print(report)`` shows all of them.
+
+    Examples
+    --------
+    >>> report = exact_rank_report(Params.random(2, 2, 3, rng=0))
+    >>> print(report)
+    n_states=2, max_duration=2, n_symbols=3; window (0, 1)
+    exact, modulo 2147483647
+    matrix   shape  claimed  found      claimed in
+    V        4 × 4        4      4      proof of Theorem 2
+    ...
+    """
+
+    sizes: tuple[int, int, int]
+    offsets: tuple[int, ...]
+    arithmetic: str
     lines: tuple[RankLine, ...] = field(repr=False)
 
     def __getitem__(self, name: str) -> RankLine:
@@ -220,12 +261,12 @@ def _report(
         rows, (params.start, params.transition, params.duration, params.emission)
     )
     V = reduce(step_matrix(X, D))
-    now = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
+    law = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
     for _ in range(steps):
-        now = product(V, now)
+        law = product(V, law)
 
     T = future_states(V, n_x, offsets, product)
-    left = past_states(V, now[:, 0], n_x, offsets, product)
+    left = past_states(V, law[:, 0], n_x, offsets, product)
     F_right = _symbols(T, emission, len(offsets), product)
     joint = _symbols(left, emission, len(offsets), product)  # F_left · K
     K = reduce(joint.sum(0))
@@ -276,7 +317,7 @@ def _lemmas(X: Matrix, D: Matrix, T: Matrix, arithmetic: _Arithmetic) -> list[Ra
 
 
 def _symbols(states: Matrix, emission: Matrix, length: int, product: Product) -> Matrix:
-    """Distribution of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
+    """Law of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
     n_x, n_o = emission.shape
     columns = states.shape[1]
     F = states
