@@ -1,6 +1,7 @@
 """Packages are in layers: each imports only the packages that its row in the table allows."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,17 @@ def test_a_row_allows_only_rows_above_it():
     for package, (may, _) in TABLE.items():
         if may != ABOVE:
             assert set(may) <= set(rows[: rows.index(package)]), package
+
+
+def test_the_architecture_page_lists_the_packages_in_this_order():
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    section = page.partition("## Packages")[2].partition("\n## ")[0]
+    listed = [
+        name
+        for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        for name in row.split(", ")
+    ]
+    assert [name.strip("`") for name in listed] == list(TABLE)
 
 
 def test_every_package_docstring_names_its_imports_and_where_to_start():
