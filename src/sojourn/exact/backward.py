@@ -6,24 +6,27 @@ With beta_t[x, r] = p(o_t+1 ... o_T | x_t = x, r steps remain), scaled so that a
     beta_t[y, 1]     = Σ_x A[y, x] b(x) Σ_r D[x, r] beta_t+1[x, r],      beta_T = 1 / p(o_1 ... o_T)
 
 where b(x) = p(o_t+1 | x). That beta_T does not depend on r is what makes the last stay
-right-censored. A row of beta moves on by one column a step; here it stays where it is, in a buffer
-longer than the row, and the place where it begins moves instead.
+right-censored. A row of beta shifts by one column per step; here it stays where it is, in a buffer
+longer than the row, and the place where it begins shifts instead.
 
 The forward pass is kept for a block of steps at a time. Sequences longer than a block keep only the
-alpha at the head of each block, and run each block again before its backward sweep, so memory does
-not grow with the length of a sequence beyond a few tens of megabytes.
+alpha at the head of each block, and compute each block again before its backward sweep, so memory
+does not grow with the length of a sequence beyond a few tens of megabytes.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sojourn.exact.forward import (
     KERNEL,
-    LANES,
+    Codes,
+    Floats,
+    Offsets,
     advance,
     begin,
     multiply,
@@ -37,24 +40,56 @@ _BLOCK_BYTES = 1 << 22
 _CHECKPOINT_BYTES = 1 << 26
 
 # A state that cannot be reached may explain the rest of the data better than any that can, and its
-# beta would grow past every number. Cut there: it is multiplied by the zero of its alpha.
+# beta would overflow. It can be cut, since it is multiplied by the zero of its alpha.
 _CEILING = 1e270
 
 
+class Data(NamedTuple):
+    """Sequences end to end."""
+
+    codes: Codes  # (n_total,)
+    labels: Codes  # the state where it is known, -1 where not; empty for none  (n_total,) or (0,)
+    offsets: Offsets  # (n + 1,)
+
+
+class Room(NamedTuple):
+    """Arrays that a forward pass fills, block by block of `steps` steps."""
+
+    alpha: Floats  # W is R + LANES                                              (n_x, W)
+    work: Floats  # scratch rows, see `new_state`                               (3, n_x + LANES)
+    block: Floats  # row 0: alpha before the block, row j: after its step j      (steps + 1, n_x, W)
+    scales: Floats  # the factor of each step                                    (steps + 1,)
+    entries: Floats  # the mass that entered each state at each step             (steps + 1, n_x)
+    heads: Floats  # alpha at the head of each block                             (n_blocks, n_x, W)
+    totals: Floats  # and its sum, -1 before the first                           (n_blocks,)
+
+
+class Sums(NamedTuple):
+    """What the backward pass adds to; counts lack the factor that all their terms share."""
+
+    log_probs: Floats  # one per sequence                                       (n,)
+    initial: Floats  # (n_x, R)
+    transition: Floats  # in lanes                                              (n_x, H, 4)
+    duration: Floats  # (n_x, R)
+    emission: Floats  # the last row for missing symbols                        (n_o + 1, n_x)
+    gamma: Floats  # p(state at t | sequence), or empty                         (n_total, n_x)
+
+
 @njit(**KERNEL)
-def fill_block(  # type: ignore[no-untyped-def]
-    init, A, D, B, alpha, total, work, codes, labels, first, last, block, scales, entries
+def _fill_block(  # type: ignore[no-untyped-def]
+    model, data, room, total, first, last
 ) -> tuple[float, float]:
     """Forward over codes[first:last] from alpha, whose sum is total; -1 begins a sequence.
 
-    Row 0 of the block keeps alpha as it came, row j + 1 that of step first + j; scales and entries
-    keep the factor of that step and the mass that entered each state. Returns the new total, 0 if
-    the codes are impossible, and the logarithm of the scales.
+    Returns the new total, 0 if the codes are impossible, and the logarithm of the scales.
     """
-    flat = alpha.reshape(alpha.size)
+    init, A, D, B = model
+    codes, labels, _ = data
+    alpha, work, block, scales, entries, _, _ = room
+    flat, rows = alpha.reshape(alpha.size), block.reshape(len(block), alpha.size)
     log_scale = 0.0
     for i in range(flat.size):
-        block[0, i] = flat[i]
+        rows[0, i] = flat[i]
     for t in range(first, last):
         j = t - first + 1
         set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
@@ -68,7 +103,7 @@ def fill_block(  # type: ignore[no-untyped-def]
             advance(alpha, scale, A, D, work)
         total = 0.0
         for i in range(flat.size):
-            block[j, i] = flat[i]
+            rows[j, i] = flat[i]
             total += flat[i]
         if total <= 0.0:
             return 0.0, 0.0
@@ -79,8 +114,8 @@ def fill_block(  # type: ignore[no-untyped-def]
 
 
 @njit(**KERNEL)
-def _add_moves(transition, block, j, work) -> None:  # type: ignore[no-untyped-def]
-    """Add the moves from each state that ends at row j to each; work[1] weighs where they go."""
+def _add_transitions(transition, block, j, work) -> None:  # type: ignore[no-untyped-def]
+    """Add the transitions from each state that ends at row j; work[1] weighs where they lead."""
     for h in range(transition.shape[1]):
         v0, v1, v2, v3 = work[1, 4 * h], work[1, 4 * h + 1], work[1, 4 * h + 2], work[1, 4 * h + 3]
         for y in range(transition.shape[0]):
@@ -104,14 +139,17 @@ def _cut(beta, x, p, R) -> None:  # type: ignore[no-untyped-def]
 
 @njit(**KERNEL)
 def _sweep_block(  # type: ignore[no-untyped-def]
-    AT, D, B, codes, labels, first, last, begins, block, scales, entries, beta, work,
-    initial, transition, duration, emission, gamma,
-):  # fmt: skip
+    model, AT, data, room, beta, first, last, is_first, sums
+):
     """Backward over codes[first:last], adding up what is expected to happen there.
 
-    beta of step last - 1 stands at the end of its buffer on entry, that of first - 1 on leaving;
-    ``begins`` says that first is the first step of the sequence.
+    beta of step last - 1 is at the end of its buffer on entry, that of first - 1 on return;
+    `is_first` says that `first` is the first step of the sequence.
     """
+    _, _, D, B = model
+    codes, labels, _ = data
+    _, work, block, scales, entries, _, _ = room
+    _, initial, transition, duration, emission, gamma = sums
     n_x = D.shape[0]
     R = np.uint64(D.shape[1])  # unsigned: the loops need no test for negative indices
     end = np.uint64(beta.shape[1]) - R
@@ -119,7 +157,7 @@ def _sweep_block(  # type: ignore[no-untyped-def]
     for j in range(last - first, 0, -1):
         t = first + j - 1
         set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
-        at_start = begins and j == 1
+        at_start = is_first and j == 1
         if at_start:
             for x in range(n_x):
                 for r in range(R):
@@ -149,7 +187,7 @@ def _sweep_block(  # type: ignore[no-untyped-def]
             for x in range(n_x):
                 _cut(beta, x, p, R)
         if not at_start:
-            _add_moves(transition, block, j - 1, work)
+            _add_transitions(transition, block, j - 1, work)
         multiply(work, 1, AT, 2)
         p -= np.uint64(1)
         for x in range(n_x):
@@ -161,108 +199,43 @@ def _sweep_block(  # type: ignore[no-untyped-def]
 
 
 @njit(**KERNEL)
-def longest_of(offsets, first, last) -> int:  # type: ignore[no-untyped-def]
-    """The length of the longest of some sequences."""
+def expect_chunk(model, AT, data, first, last, steps, sums):  # type: ignore[no-untyped-def]
+    """Forward and backward over some sequences, a block of steps at a time; adds to the sums."""
+    n_x, R = model.D.shape
     longest = 0
     for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
-
-
-@njit(**KERNEL)
-def new_room(D, longest, steps):  # type: ignore[no-untyped-def]
-    """Room for a block of so many steps and for the heads of as many blocks as are needed.
-
-    Returns alpha, work, block, scales, entries, heads and the totals of the heads.
-    """
-    alpha, work = new_state(D)
-    n_blocks = (longest + steps - 1) // steps
-    block = np.zeros((steps + 1, alpha.size))
-    entries = np.zeros((steps + 1, D.shape[0]))
-    heads = np.zeros((n_blocks, alpha.size))
-    return alpha, work, block, np.ones(steps + 1), entries, heads, np.zeros(n_blocks)
-
-
-@njit(**KERNEL)
-def forward_blocks(  # type: ignore[no-untyped-def]
-    init, A, D, B, codes, labels, start, stop, steps, room
-) -> tuple[float, float]:
-    """The forward pass over codes[start:stop]; keeps the last block and the heads of all blocks.
-
-    Returns the last total, 0 if the codes are impossible, and the logarithm of its scales.
-    """
-    alpha, work, block, scales, entries, heads, head_totals = room
-    flat = alpha.reshape(alpha.size)
-    total, log_scale = -1.0, 0.0
-    for k in range((stop - start + steps - 1) // steps):
-        lo = start + k * steps
-        hi = min(lo + steps, stop)
-        head_totals[k] = total
-        for i in range(flat.size):
-            heads[k, i] = flat[i]
-        total, log = fill_block(
-            init, A, D, B, alpha, total, work, codes, labels, lo, hi, block, scales, entries
-        )
-        log_scale += log
-        if total <= 0.0:
-            return 0.0, 0.0
-    return total, log_scale
-
-
-@njit(**KERNEL)
-def again(  # type: ignore[no-untyped-def]
-    init, A, D, B, codes, labels, start, stop, steps, room, k
-) -> tuple[int, int]:
-    """Bring block k back, from its head, and return where it begins and ends.
-
-    The last block is there already: ask for it first.
-    """
-    alpha, work, block, scales, entries, heads, head_totals = room
-    flat = alpha.reshape(alpha.size)
-    lo = start + k * steps
-    hi = min(lo + steps, stop)
-    if hi < stop:
-        for i in range(flat.size):
-            flat[i] = heads[k, i]
-        total = head_totals[k]
-        fill_block(init, A, D, B, alpha, total, work, codes, labels, lo, hi, block, scales, entries)
-    return lo, hi
-
-
-@njit(**KERNEL)
-def expect_chunk(  # type: ignore[no-untyped-def]
-    init, A, D, B, AT, codes, labels, offsets, first, last, steps,
-    log_probs, initial, transition, duration, emission, gamma,
-):  # fmt: skip
-    """Forward and backward over some sequences, a block of steps at a time; adds to the outputs.
-
-    The counts still lack the factor that the same table of the model gives all their terms.
-    """
-    n_x, R = D.shape
-    room = new_room(D, longest_of(offsets, first, last), steps)
-    _, work, block, scales, entries, _, _ = room
-    kept = block.reshape(steps + 1, n_x, R + LANES)
+        longest = max(longest, data.offsets[i + 1] - data.offsets[i])
+    n_heads = (longest + steps - 1) // steps
+    alpha, work = new_state(model.D)
+    block, heads = np.zeros((steps + 1, *alpha.shape)), np.zeros((n_heads, *alpha.shape))
+    entries, totals = np.zeros((steps + 1, n_x)), np.zeros(n_heads)
+    room = Room(alpha, work, block, np.ones(steps + 1), entries, heads, totals)
     beta = np.zeros((n_x, R + steps))
     for i in range(first, last):
-        start, stop = offsets[i], offsets[i + 1]
-        total, log_scale = forward_blocks(init, A, D, B, codes, labels, start, stop, steps, room)
+        start, stop = data.offsets[i], data.offsets[i + 1]
+        n_blocks = (stop - start + steps - 1) // steps
+        total, log_scale = -1.0, 0.0
+        for k in range(n_blocks):
+            totals[k], heads[k] = total, alpha
+            lo = start + k * steps
+            total, log = _fill_block(model, data, room, total, lo, min(lo + steps, stop))
+            log_scale += log
+            if total <= 0.0:
+                break
         if total <= 0.0:
-            log_probs[i] = -np.inf
-            if gamma.size > 0:
-                for t in range(start, stop):
-                    for x in range(n_x):
-                        gamma[t, x] = 0.0
+            sums.log_probs[i] = -np.inf
+            if sums.gamma.size > 0:
+                sums.gamma[start:stop] = 0.0
             continue
-        log_probs[i] = math.log(total) - log_scale
-        for x in range(n_x):
-            for r in range(R):
-                beta[x, steps + r] = 1.0 / total
-        for k in range((stop - start - 1) // steps, -1, -1):
-            lo, hi = again(init, A, D, B, codes, labels, start, stop, steps, room, k)
-            _sweep_block(
-                AT, D, B, codes, labels, lo, hi, k == 0, kept, scales, entries, beta, work,
-                initial, transition, duration, emission, gamma,
-            )  # fmt: skip
+        sums.log_probs[i] = math.log(total) - log_scale
+        beta[:, steps:] = 1.0 / total
+        for k in range(n_blocks - 1, -1, -1):
+            lo = start + k * steps
+            hi = min(lo + steps, stop)
+            if k < n_blocks - 1:  # the last block is still there; others are computed again
+                alpha[:] = heads[k]
+                _fill_block(model, data, room, totals[k], lo, hi)
+            _sweep_block(model, AT, data, room, beta, lo, hi, k == 0, sums)
 
 
 def block_steps(n_cells: int, longest: int) -> int:

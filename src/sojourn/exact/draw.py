@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,6 +15,8 @@ from sojourn.scale.threads import chunks, each
 if TYPE_CHECKING:
     from sojourn.exact.params import Params, Rng
 
+Floats = NDArray[np.float64]
+
 
 @njit(cache=True, nogil=True)
 def uniform(seed: np.uint64, draw: np.uint64) -> float:
@@ -23,7 +25,7 @@ def uniform(seed: np.uint64, draw: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _pick(cumulative: NDArray[np.float64], u: float) -> int:
+def _pick(cumulative: Floats, u: float) -> int:
     """The first entry whose cumulative probability exceeds u: never one of probability zero."""
     low, high = 0, cumulative.size - 1
     while low < high:
@@ -35,23 +37,42 @@ def _pick(cumulative: NDArray[np.float64], u: float) -> int:
     return low
 
 
+class Cumulative(NamedTuple):
+    """Cumulative probabilities, each row ending in one."""
+
+    start: Floats
+    first: Floats  # durations of the first stay
+    A: Floats
+    D: Floats
+    B: Floats
+
+
+class Drawn(NamedTuple):
+    """Sequences drawn from a model, end to end, and what is hidden in them."""
+
+    codes: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    states: NDArray[np.int32]
+    remaining: NDArray[np.int32]
+
+
 @njit(cache=True, nogil=True)
-def _sample_chunk(start, A, D_first, D, B, seeds, offsets, first, last, codes, states, remaining):  # type: ignore[no-untyped-def]
+def _sample_chunk(model, seeds, first, last, out):  # type: ignore[no-untyped-def]
     for i in range(first, last):
         draw = np.uint64(0)
         left = 0
         x = 0
-        for t in range(offsets[i], offsets[i + 1]):
+        for t in range(out.offsets[i], out.offsets[i + 1]):
             if left == 0:
-                first_stay = t == offsets[i]
-                x = _pick(start if first_stay else A[x], uniform(seeds[i], draw))
-                law = D_first[x] if first_stay else D[x]
-                left = 1 + _pick(law, uniform(seeds[i], draw + np.uint64(1)))
+                begins = t == out.offsets[i]
+                x = _pick(model.start if begins else model.A[x], uniform(seeds[i], draw))
+                durations = model.first[x] if begins else model.D[x]
+                left = 1 + _pick(durations, uniform(seeds[i], draw + np.uint64(1)))
                 draw += np.uint64(2)
-            codes[t] = _pick(B[x], uniform(seeds[i], draw))
+            out.codes[t] = _pick(model.B[x], uniform(seeds[i], draw))
             draw += np.uint64(1)
-            states[t] = x
-            remaining[t] = left
+            out.states[t] = x
+            out.remaining[t] = left
             left -= 1
 
 
@@ -60,7 +81,7 @@ def seeds_for(n: int, rng: Rng) -> NDArray[np.uint64]:
     return np.random.default_rng(rng).integers(0, 2**64, size=n, dtype=np.uint64)
 
 
-def cumulative_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def cumulative_rows(table: Floats) -> Floats:
     """Cumulative sums of the rows, the last entry exactly one: a draw below one always lands."""
     sums = np.cumsum(table, axis=-1)
     return np.ascontiguousarray(sums / sums[..., -1:])
@@ -72,20 +93,12 @@ def sample(
     length: ArrayLike,
     rng: Rng = None,
     n_jobs: int | None = None,
-    initial: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Symbols, offsets, states and remaining durations of n sequences drawn from a model.
+    initial: Floats | None = None,
+) -> Drawn:
+    """Draw n sequences of one length, or of a length each, from a model.
 
-    `initial` is the law of the first state and the steps it has left, (n_states, max_duration),
-    where stays may begin before a sequence.
-
-    Examples
-    --------
-    >>> from sojourn import Params
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0, 1]], [[1, 0], [0, 1]])
-    >>> codes, offsets, states, remaining = sample(p, n=1, length=5, rng=0)
-    >>> codes.tolist(), offsets.tolist(), remaining.tolist()
-    ([0, 0, 1, 1, 0], [0, 5], [2, 1, 2, 1, 2])
+    `initial` is the joint distribution of the first state and its remaining steps, (n_states,
+    max_duration), where stays may begin before a sequence.
     """
     lengths = np.asarray(length)
     if n < 1 or lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n,)):
@@ -98,16 +111,16 @@ def sample(
     offsets = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.broadcast_to(lengths, n), out=offsets[1:])
     codes, states, remaining = np.empty((3, offsets[-1]), dtype=np.int32)
-    A, D, B = map(cumulative_rows, (params.transition, params.duration, params.emission))
+    out = Drawn(codes, offsets, states, remaining)
     if initial is None:
         initial = params.start[:, None] * params.duration
     # A state that never comes first has no first stay; its row is not used.
     stays = np.where(initial.any(axis=1, keepdims=True), initial, params.duration)
-    start, first = cumulative_rows(initial.sum(axis=1)), cumulative_rows(stays)
-    seeds = seeds_for(n, rng)
+    rows = (initial.sum(axis=1), stays, params.transition, params.duration, params.emission)
+    model, seeds = Cumulative(*map(cumulative_rows, rows)), seeds_for(n, rng)
 
     def draw(bounds: tuple[int, int]) -> None:
-        _sample_chunk(start, A, first, D, B, seeds, offsets, *bounds, codes, states, remaining)
+        _sample_chunk(model, seeds, *bounds, out)
 
     each(draw, chunks(offsets), n_jobs)
-    return codes, offsets, states, remaining
+    return out

@@ -1,4 +1,4 @@
-"""What the data say about the hidden path: posterior state probabilities, EM's expected counts."""
+"""The hidden path given the data: posterior state probabilities, and EM's expected counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.exact.backward import block_steps, expect_chunk
+from sojourn.exact.backward import Data, Sums, block_steps, expect_chunk
 from sojourn.exact.forward import LANES, Codes, Floats, in_lanes, tables
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
@@ -22,37 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedCounts:
-    """How often each thing happened, in expectation given the data; these add.
+    """How often each thing happened, in expectation given the data; these add."""
 
-    Attributes
-    ----------
-    log_likelihood : float
-        Of all sequences; ``-inf`` if one of them is impossible (such a one adds no counts).
-    initial : ndarray, shape (n_states, max_duration)
-        The first state and the steps it has left. Where stays begin with the sequence its rows
-        are durations like those below, and its row sums the counts of the start.
-    transition : ndarray, shape (n_states, n_states)
-        Changes from state to state.
-    duration : ndarray, shape (n_states, max_duration)
-        Durations of the stays entered after the first. One that the end cuts short counts for all
-        the durations it may have had.
-    emission : ndarray, shape (n_states, n_symbols)
-        Symbols seen in each state; missing ones are not.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> expected_counts(p, Sequences.from_lists([[0, 0, 1, 0]])).duration
-    array([[0., 1.],
-           [1., 0.]])
-    """
-
-    log_likelihood: float
-    initial: Floats
-    transition: Floats
-    duration: Floats
-    emission: Floats
+    log_likelihood: float  # -inf if a sequence is impossible; such a one adds no counts
+    # The first state and its remaining steps. Where stays begin with the sequence, its rows are
+    # durations like those below, and its row sums the counts of the start.
+    initial: Floats  # (n_states, max_duration)
+    transition: Floats  # changes from state to state                   (n_states, n_states)
+    # Of the stays entered after the first. One cut by the end counts for all durations it may have.
+    duration: Floats  # (n_states, max_duration)
+    emission: Floats  # symbols in each state, without missing ones     (n_states, n_symbols)
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
         return ExpectedCounts(
@@ -79,8 +58,8 @@ def _chunk_runner(
     """The function that a chunk of sequences is given to, as (first, last)."""
     model = tables(params, initial)
     AT = in_lanes(np.ascontiguousarray(params.transition.T))
-    codes, offsets = sequences.codes, sequences.offsets
     known = np.empty(0, dtype=np.int32) if labels is None else labels
+    data = Data(sequences.codes, known, sequences.offsets)
     log_probs = np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
@@ -88,18 +67,13 @@ def _chunk_runner(
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
-        longest = int(np.diff(offsets[first : last + 1]).max())
-        at_start = np.zeros_like(model.init)
-        transition = np.zeros_like(model.A)
-        duration = np.zeros_like(model.D)
-        emission = np.zeros_like(model.B)
-        expect_chunk(
-            *model, AT, codes, known, offsets, first, last, block_steps(n_cells, longest),
-            log_probs, at_start, transition, duration, emission, posterior,
-        )  # fmt: skip
+        longest = int(np.diff(data.offsets[first : last + 1]).max())
+        initial, transition, duration, emission = (np.zeros_like(table) for table in model)
+        sums = Sums(log_probs, initial, transition, duration, emission, posterior)
+        expect_chunk(model, AT, data, first, last, block_steps(n_cells, longest), sums)
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=(model.init * at_start)[:, :n_d].copy(),
+            initial=(model.init * initial)[:, :n_d].copy(),
             transition=(model.A * transition).reshape(n_x, -1)[:, :n_x].copy(),
             duration=(model.D * duration)[:, :n_d].copy(),
             emission=np.ascontiguousarray(emission[:-1].T),
@@ -117,19 +91,9 @@ def expected_counts(
 ) -> ExpectedCounts:
     """Expected starts, transitions, durations and emissions given the data: EM's E-step.
 
-    Parameters
-    ----------
-    params : Params
-        The model.
-    data : Sequences or Partitions
-        Codes below ``params.n_symbols``, or -1 where missing; partitions of known sizes.
-    initial : ndarray, shape (n_states, max_duration), optional
-        Joint distribution of the first state and the steps it has left, where stays may begin
-        before a sequence.
-    labels : ndarray of int32, shape (n_total,), optional
-        The state at every step where it is known, -1 where not; for sequences in memory.
-    n_jobs : int or None
-        Number of threads for sequences in memory; the counts are the same to the bit for any.
+    Codes are below ``params.n_symbols``, or -1 where missing; partitions have known sizes;
+    `initial` as in :func:`sojourn.exact.forward.tables`. `labels`, for sequences in memory, holds
+    the state at every step where it is known, -1 where not. The bits do not depend on `n_jobs`.
 
     Examples
     --------
@@ -162,16 +126,7 @@ def expected_counts_each(
     labels: Codes | None = None,
     n_jobs: int | None = None,
 ) -> list[ExpectedCounts]:
-    """The expected counts of each sequence by itself; arguments as in :func:`expected_counts`.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> each_one = expected_counts_each(p, Sequences.from_lists([[0, 0], [0, 0, 1]]))
-    >>> [counts.transition[0].tolist() for counts in each_one]
-    [[0.0, 0.0], [0.0, 1.0]]
-    """
+    """The expected counts of each sequence by itself; arguments as in :func:`expected_counts`."""
     run = _chunk_runner(params, sequences, initial, labels)
     return each(run, [(i, i + 1) for i in range(len(sequences))], n_jobs)
 
@@ -183,22 +138,10 @@ def state_probabilities(
     labels: Codes | None = None,
     n_jobs: int | None = None,
 ) -> Floats:
-    """p(state at t | the whole sequence) at every step, all sequences end to end.
+    """p(state at t | all symbols) at every step, sequences end to end, (n_total, n_states).
 
-    Arguments as in :func:`expected_counts`.
-
-    Returns
-    -------
-    ndarray, shape (n_total, n_states)
-        Rows sum to one; all zeros where the model cannot produce the sequence.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([0.5, 0.5], [[0, 1], [1, 0]], [[1], [1]], [[1, 0], [0.5, 0.5]])
-    >>> state_probabilities(p, Sequences.from_lists([[0, 1]]))
-    array([[1., 0.],
-           [0., 1.]])
+    Rows sum to one; all zeros where the model cannot produce the sequence. Arguments as in
+    :func:`expected_counts`.
     """
     gamma = np.empty((len(sequences.codes), params.n_states))
     run = _chunk_runner(params, sequences, initial, labels, gamma)

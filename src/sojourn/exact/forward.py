@@ -5,13 +5,13 @@ With alpha_t[x, r] = p(o_1 ... o_t, x_t = x, r steps remain counting this one),
     alpha_t+1[x, r] = b(x) (alpha_t[x, r + 1] + D[x, r] Σ_y alpha_t[y, 1] A[y, x])
 
 where A is the transition table, D the duration table and b(x) = p(o_t+1 | x). A step costs
-O(n_x² + n_x n_d). Sums of alpha are what is wanted: p(o_t+1 | o_1 ... o_t) is the ratio of two of
-them. They shrink at every step; whenever one falls below 2^-30 the next step multiplies by a power
-of two, which costs no precision, and no step ever waits for the sum of the one before.
+O(n_x² + n_x n_d). p(o_t+1 | o_1 ... o_t) is the ratio of two sums of alpha. Sums shrink at every
+step; whenever one falls below 2^-30 the next step multiplies by a power of two, which costs no
+precision, and no step ever waits for the sum of the one before.
 
 The kernels run r from 0, so r = 0 is the last step of a stay, and keep their tables in lanes of
 four so that the loops over r fill vector registers: rows of D are padded with zeros to a multiple
-of four, and rows of alpha with four more, which stand for r > n_d.
+of four, and rows of alpha with four more, for r > n_d.
 """
 
 from __future__ import annotations
@@ -48,64 +48,41 @@ _SMALL = 2.0**-30
 
 
 class Tables(NamedTuple):
-    """A model as the kernels read it; R is n_d, H is n_x / 4, rounded up to whole lanes."""
+    """A model as the kernels read it; R is n_d, H is n_x / 4, rounded up to full lanes."""
 
     init: Floats  # p(x_1 = x, r remain)                                     (n_x, R)
-    A: Floats  # transition, a row in lanes                                  (n_x, H, 4)
+    A: Floats  # transition, each row in lanes                               (n_x, H, 4)
     D: Floats  # duration                                                    (n_x, R)
-    B: Floats  # emission, a row a symbol; the last row stands for missing   (n_o + 1, n_x)
+    B: Floats  # emission, one row per symbol; the last row for missing      (n_o + 1, n_x)
 
 
-def whole_lanes(table: Floats) -> Floats:
-    """The table with zeros after its rows, up to a multiple of four.
-
-    Examples
-    --------
-    >>> whole_lanes(np.array([[0.2, 0.3, 0.5]]))
-    array([[0.2, 0.3, 0.5, 0. ]])
-    """
+def _pad_lanes(table: Floats) -> Floats:
+    """The table with zeros after its rows, up to a multiple of four."""
     return np.pad(table, ((0, 0), (0, -table.shape[1] % LANES)))
 
 
 def in_lanes(square: Floats) -> Floats:
-    """A square table with its rows cut into lanes of four, the last one filled up with zeros.
-
-    Examples
-    --------
-    >>> in_lanes(np.ones((5, 5))).shape
-    (5, 2, 4)
-    """
-    return whole_lanes(square).reshape(len(square), -1, LANES)
+    """A square table with its rows cut into lanes of four, the last one padded with zeros."""
+    return _pad_lanes(square).reshape(len(square), -1, LANES)
 
 
 def tables(params: Params, initial: Floats | None = None) -> Tables:
     """The tables of a model, laid out for the kernels.
 
-    Parameters
-    ----------
-    params : Params
-        The model.
-    initial : ndarray, shape (n_states, max_duration), optional
-        Probabilities of the first state and the steps it has left; by default a stay begins where
-        the sequence does: ``start[x] * duration[x, r]``.
-
-    Examples
-    --------
-    >>> from sojourn import Params
-    >>> tables(Params.random(2, 3, 4, rng=0)).B.shape
-    (5, 2)
+    `initial` holds the probabilities of the first state and its remaining steps, (n_states,
+    max_duration); by default a stay begins where the sequence does: ``start[x] * duration[x, r]``.
     """
     if initial is None:
         initial = params.start[:, None] * params.duration
     elif np.shape(initial) != params.duration.shape:
         raise SojournError(
             f"the initial table has shape {np.shape(initial)}; it needs the shape of the duration "
-            f"table, {params.duration.shape}: a row a state, a column a number of steps left"
+            f"table, {params.duration.shape}: one row per state, one column per remaining step"
         )
     return Tables(
-        init=whole_lanes(np.asarray(initial, dtype=np.float64)),
+        init=_pad_lanes(np.asarray(initial, dtype=np.float64)),
         A=in_lanes(params.transition),
-        D=whole_lanes(params.duration),
+        D=_pad_lanes(params.duration),
         # Code -1 (missing) indexes the last row: every state explains it equally well.
         B=np.vstack([params.emission.T, np.ones(params.n_states)]),
     )
@@ -175,23 +152,11 @@ def advance(alpha: Floats, scale: float, A: Floats, D: Floats, work: Floats) -> 
 
 
 @njit(**KERNEL)
-def mass(flat: Floats) -> float:
-    """The sum of alpha, seen as one long row."""
-    s = 0.0
-    for i in range(flat.size):
-        s += flat[i]
-    return s
-
-
-@njit(**KERNEL)
 def rescale(total: float) -> float:
-    """The factor of the next step: one, or the power of two that lifts a small total to about one.
-
-    At most 2^1000, so that the factor of a subnormal total is finite.
-    """
+    """The factor of the next step: one, or the power of two that lifts a small total to one."""
     if total >= _SMALL:
         return 1.0
-    return math.ldexp(1.0, min(1000, -math.frexp(total)[1]))
+    return math.ldexp(1.0, min(1000, -math.frexp(total)[1]))  # finite for a subnormal total too
 
 
 @njit(**KERNEL)
@@ -201,7 +166,8 @@ def filter_steps(  # type: ignore[no-untyped-def]
     """Advance alpha, whose sum is total, over codes[first:last]; a total of -1 begins a sequence.
 
     Writes -log p(o_t | past) to surprise[t] unless that is empty: infinite from the first
-    impossible symbol on. Returns the new total and the logarithm of the scales it contains.
+    impossible symbol on. Returns the new total and the logarithm of the scales it contains. The
+    tables come one by one: a stream calls this for every symbol, and a tuple takes longer to pass.
     """
     flat = alpha.reshape(alpha.size)
     log_scale = 0.0
@@ -216,72 +182,58 @@ def filter_steps(  # type: ignore[no-untyped-def]
                 log_scale += math.log(scale)
             before = total * scale
             advance(alpha, scale, A, D, work)
-        total = mass(flat)
+        total = 0.0
+        for i in range(flat.size):
+            total += flat[i]
         if surprise.size > 0:
             # Rounding may lift a ratio above one; a surprise is not negative.
             surprise[t] = max(0.0, -math.log(total / before)) if total > 0.0 else np.inf
     return total, log_scale
 
 
+class Outputs(NamedTuple):
+    """What a forward pass fills; an empty array is not wanted."""
+
+    surprise: Floats = np.empty(0)  # (n_total,)
+    log_probs: Floats = np.empty(0)  # (n,)
+    finals: Floats = np.empty((0, 0, 0))  # alpha at the end of each sequence   (n, n_x, n_d)
+
+
 @njit(**KERNEL)
-def _filter_chunk(  # type: ignore[no-untyped-def]
-    init, A, D, B, codes, offsets, first, last, surprise, log_probs, finals
-):
-    """The forward pass over some sequences; fills those outputs that are not empty."""
+def _filter_chunk(model, codes, offsets, first, last, out):  # type: ignore[no-untyped-def]
+    """The forward pass over some sequences."""
+    init, A, D, B = model
     alpha, work = new_state(D)
     for i in range(first, last):
         total, log_scale = filter_steps(
-            init, A, D, B, alpha, -1.0, work, codes, offsets[i], offsets[i + 1], surprise
+            init, A, D, B, alpha, -1.0, work, codes, offsets[i], offsets[i + 1], out.surprise
         )
-        if log_probs.size > 0:
-            log_probs[i] = math.log(total) - log_scale if total > 0.0 else -np.inf
-        if finals.size > 0:
+        if out.log_probs.size > 0:
+            out.log_probs[i] = math.log(total) - log_scale if total > 0.0 else -np.inf
+        if out.finals.size > 0:
             share = 1.0 / total if total > 0.0 else 0.0
-            for x in range(finals.shape[1]):
-                for r in range(finals.shape[2]):
-                    finals[i, x, r] = alpha[x, r] * share
+            for x in range(out.finals.shape[1]):
+                for r in range(out.finals.shape[2]):
+                    out.finals[i, x, r] = alpha[x, r] * share
 
 
 def _run(
-    params: Params,
-    sequences: Sequences,
-    initial: Floats | None,
-    n_jobs: int | None,
-    surprise: Floats | None = None,
-    log_probs: Floats | None = None,
-    finals: Floats | None = None,
+    params: Params, sequences: Sequences, initial: Floats | None, n_jobs: int | None, out: Outputs
 ) -> None:
     model = tables(params, initial)
-    outputs = (
-        np.empty(0) if surprise is None else surprise,
-        np.empty(0) if log_probs is None else log_probs,
-        np.empty((0, 0, 0)) if finals is None else finals,
-    )
 
     def run(bounds: tuple[int, int]) -> None:
-        _filter_chunk(*model, sequences.codes, sequences.offsets, *bounds, *outputs)
+        _filter_chunk(model, sequences.codes, sequences.offsets, *bounds, out)
 
     each(run, chunks(sequences.offsets), n_jobs)
 
 
 def log_prob(
-    params: Params,
-    sequences: Sequences,
-    initial: Floats | None = None,
-    n_jobs: int | None = None,
+    params: Params, sequences: Sequences, initial: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
-    """Natural logarithm of the probability of each sequence.
+    """Log-probability of each sequence in nats, -inf where the model cannot produce it.
 
-    Parameters
-    ----------
-    params : Params
-        The model.
-    sequences : Sequences
-        Codes below ``params.n_symbols``, or -1 where missing.
-    initial : ndarray, shape (n_states, max_duration), optional
-        Law of the first state and the steps it has left, where stays may begin before a sequence.
-    n_jobs : int or None
-        Number of threads; None for every core.
+    Codes are below ``params.n_symbols``, or -1 where missing; `initial` as in :func:`tables`.
 
     Examples
     --------
@@ -290,80 +242,38 @@ def log_prob(
     >>> log_prob(p, Sequences.from_lists([[0, 0, 1, 0], [0, 1, 1, 1]]))
     array([-0.69314718,        -inf])
     """
-    out = np.empty(len(sequences.offsets) - 1)
-    _run(params, sequences, initial, n_jobs, log_probs=out)
+    out = np.empty(len(sequences))
+    _run(params, sequences, initial, n_jobs, Outputs(log_probs=out))
     return out
 
 
 def surprise(
-    params: Params,
-    sequences: Sequences,
-    initial: Floats | None = None,
-    n_jobs: int | None = None,
+    params: Params, sequences: Sequences, initial: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
     """-log p(o_t | o_1 ... o_t-1) at every step, all sequences end to end.
 
-    Infinite from the first symbol on that the model cannot produce. Arguments as in
-    :func:`log_prob`.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> surprise(p, Sequences.from_lists([[0, 0, 1, 0]]))
-    array([0.        , 0.        , 0.        , 0.69314718])
+    Infinite from the first symbol on that the model cannot produce.
     """
     out = np.empty(len(sequences.codes))
-    _run(params, sequences, initial, n_jobs, surprise=out)
+    _run(params, sequences, initial, n_jobs, Outputs(surprise=out))
     return out
 
 
 def filtered(
-    params: Params,
-    sequences: Sequences,
-    initial: Floats | None = None,
-    n_jobs: int | None = None,
+    params: Params, sequences: Sequences, initial: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
-    """Where each sequence stands at its end: p(state, steps remaining | the whole of it).
+    """p(state, remaining steps | all symbols) at the end of each sequence, (n, n_states, n_d).
 
-    Arguments as in :func:`log_prob`.
-
-    Returns
-    -------
-    ndarray, shape (n, n_states, max_duration)
-        Column ``r`` is ``r + 1`` steps remaining, the last one seen included. All zeros where the
-        model cannot produce the sequence.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> filtered(p, Sequences.from_lists([[0, 0, 1]]))
-    array([[[0. , 0. ],
-            [0.5, 0.5]]])
+    Column ``r`` is ``r + 1`` remaining steps, the last one seen included. All zeros where the model
+    cannot produce the sequence.
     """
-    out = np.empty((len(sequences.offsets) - 1, params.n_states, params.max_duration))
-    _run(params, sequences, initial, n_jobs, finals=out)
+    out = np.empty((len(sequences), params.n_states, params.max_duration))
+    _run(params, sequences, initial, n_jobs, Outputs(finals=out))
     return out
 
 
 def next_symbol(params: Params, alpha: Floats, horizon: int = 1) -> Floats:
-    """Distribution of the symbol `horizon` steps on, (n, n_symbols).
-
-    Parameters
-    ----------
-    params : Params
-    alpha : array (n, n_states, max_duration)
-        p(state, steps remaining), the present one counted.
-    horizon : int
-
-    Examples
-    --------
-    >>> from sojourn import Params
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> next_symbol(p, np.array([[[0.25, 0.75], [0, 0]]]))
-    array([[0.75, 0.25]])
-    """
+    """Distribution of the symbol `horizon` steps ahead, (n, n_symbols), given `filtered` alphas."""
     for _ in range(horizon):
         entering = alpha[:, :, 0] @ params.transition
         alpha = np.concatenate([alpha[:, :, 1:], np.zeros_like(alpha[:, :, :1])], axis=2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Params:
     """Start, transition, duration and emission tables of a hidden semi-Markov model.
 
     A sequence begins in a state drawn from ``start``. Whenever a state is entered its duration is
-    drawn from that state's row of ``duration``; it emits one symbol a step from its row of
+    drawn from that state's row of ``duration``; it emits one symbol per step from its row of
     ``emission`` and, when its time is up, gives way to a state drawn from its row of
     ``transition``. The end of a sequence cuts the last stay short.
 
@@ -63,7 +64,7 @@ class Params:
             if shape[0] != rows or columns not in (None, shape[1]):
                 raise SojournError(
                     f"{name} has shape {shape}; with the {n_x} states of start it needs {rows} "
-                    f"rows{f' and {columns} columns' if columns else ''}, one row a state"
+                    f"rows{f' and {columns} columns' if columns else ''}, one row per state"
                 )
 
     @property
@@ -116,10 +117,9 @@ class Params:
         >>> p.transition.diagonal()
         array([0., 0., 0.])
         """
-        sizes = {"n_states": n_states, "max_duration": max_duration, "n_symbols": n_symbols}
-        for name, size in sizes.items():
-            if size < 1:
-                raise SojournError(f"{name} is {size!r}; it is a number of at least 1")
+        n_states = positive_int("n_states", n_states)
+        max_duration = positive_int("max_duration", max_duration)
+        n_symbols = positive_int("n_symbols", n_symbols)
         generator = np.random.default_rng(rng)
         start = generator.random(n_states)
         transition = generator.random((n_states, n_states))
@@ -137,11 +137,6 @@ class Params:
     @overload
     def sample(
         self, n: int, length: ArrayLike, rng: Rng = ..., *, return_states: Literal[True]
-    ) -> tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]: ...
-
-    @overload
-    def sample(
-        self, n: int, length: ArrayLike, rng: Rng, return_states: Literal[True]
     ) -> tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]: ...
 
     def sample(
@@ -180,12 +175,8 @@ class Params:
         from sojourn.exact.draw import sample
 
         codes, offsets, states, remaining = sample(self, n, length, rng)
-        sequences = Sequences(
-            codes=codes,
-            offsets=offsets,
-            vocabulary=np.arange(self.n_symbols, dtype=np.int64),
-            ids=np.arange(n, dtype=np.int64),
-        )
+        vocabulary, ids = np.arange(self.n_symbols), np.arange(n)
+        sequences = Sequences(codes, offsets, vocabulary, ids)
         return (sequences, states, remaining) if return_states else sequences
 
     def log_prob(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -219,13 +210,7 @@ class Params:
 def allows_self_transitions(
     n_states: int, max_duration: int, self_transitions: bool | None = None
 ) -> bool:
-    """Whether a state may follow itself, given what was asked for.
-
-    Examples
-    --------
-    >>> allows_self_transitions(3, 4), allows_self_transitions(3, 1)
-    (False, True)
-    """
+    """Whether a state may follow itself, given what was asked for."""
     if self_transitions is None:
         return n_states == 1 or max_duration == 1
     if not self_transitions and n_states == 1:

@@ -6,10 +6,10 @@ step t with r steps remaining, counting this one:
     M_t[x, r] = log b(x) + max(M_t-1[x, r + 1], E_t[x] + log D[x, r])
     E_t[x]    = max_y M_t-1[y, 1] + log A[y, x]
 
-Of these only M_t[x, 1], the best score of a stay in x that ends at t, is kept. The way back finds
-again, for each stay of the best path, where it began and what came before: O(n_x n_d) a stay, and
-one number a step and state in place of a table. The last stay is right-censored: it counts for all
-the durations it may have had, log P(D >= d). Among equals the shorter stay and the lower state win.
+Of these only M_t[x, 1], the best score of a stay in x that ends at t, is kept. Backtracking finds
+again, for each stay of the best path, where it began and what came before: O(n_x n_d) per stay, and
+one number per step and state in place of a table. The last stay is right-censored: it counts for
+all durations it may have had, log P(D >= d). Of equals the shorter stay and the lower state win.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.exact.forward import KERNEL, LANES, Floats, surprise, tables
+from sojourn.exact.forward import KERNEL, LANES, Floats, Tables, surprise, tables
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Decoded(NamedTuple):
 
     states: NDArray[np.int32]  # at every step; -1 where the sequence is impossible
     begins: NDArray[np.bool_]  # whether a stay begins at that step
-    log_prob: Floats  # log p(path, sequence), one a sequence
-    impossible_at: NDArray[np.int64]  # the step at which no path is left, -1 if one is; a sequence
+    log_prob: Floats  # log p(path, sequence) of each sequence, -inf where it is impossible
+    impossible_at: NDArray[np.int64]  # of each sequence: the step at which no path is left, or -1
 
 
 @njit(**KERNEL)
@@ -53,15 +53,15 @@ def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
 
 @njit(**KERNEL)
 def _stay_before(  # type: ignore[no-untyped-def]
-    ends, A, B, codes, start, t, x, law, first_law
+    ends, A, B, codes, start, t, x, durations, first_durations
 ) -> tuple[float, int, int]:
     """The best stay in x whose last step is t - 1: its score, length, and the state before it.
 
-    Lengths weigh as ``law`` says, or ``first_law`` for a stay that begins with the sequence.
+    Lengths weigh as in `durations`, or `first_durations` for a stay that begins with the sequence.
     """
     top, length, source = -np.inf, 0, -1
     seen = 0.0
-    for d in range(1, min(t, law.shape[1]) + 1):
+    for d in range(1, min(t, durations.shape[1]) + 1):
         s = t - d
         seen += B[codes[start + s], x]
         e, y = 0.0, -1
@@ -71,17 +71,16 @@ def _stay_before(  # type: ignore[no-untyped-def]
                 score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
                 if score > e:
                     e, y = score, z
-        score = e + seen + (law[x, d - 1] if s > 0 else first_law[x, d - 1])
+        score = e + seen + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
         if score > top:
             top, length, source = score, d, y
     return top, length, source
 
 
 @njit(**KERNEL)
-def _viterbi_chunk(  # type: ignore[no-untyped-def]
-    init, A, D, B, init_tail, tail, codes, offsets, first, last, states, begins, log_probs
-):
-    """The best paths of some sequences; all tables are logarithms, the tails log P(D >= d)."""
+def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: ignore[no-untyped-def]
+    """The best paths of some sequences; `model` holds logarithms, `tails` are log P(D >= d)."""
+    (init, A, D, B), (init_tail, tail) = model, tails
     n_x, R = D.shape
     longest = 0
     for i in range(first, last):
@@ -102,21 +101,21 @@ def _viterbi_chunk(  # type: ignore[no-untyped-def]
                 b = B[codes[start + t], x]
                 e = enter[x]
                 for r in range(R):  # reads ahead of what it writes, so that it vectorises
-                    on = best[x, r + 1]
-                    fresh = e + D[x, r]
-                    best[x, r] = b + (fresh if fresh > on else on)
+                    staying = best[x, r + 1]
+                    entering = e + D[x, r]
+                    best[x, r] = b + (entering if entering > staying else staying)
                 ends[t, x] = best[x, 0]
         top, state, length, source = -np.inf, -1, n, -1
         for x in range(n_x):
             score, d, y = _stay_before(ends, A, B, codes, start, n, x, tail, init_tail)
             if score > top:
                 top, state, length, source = score, x, d, y
-        log_probs[i] = top
+        found.log_prob[i] = top
         t = n
         while t > 0:
             for s in range(t - length, t):
-                states[start + s] = state
-                begins[start + s] = s == t - length and state >= 0
+                found.states[start + s] = state
+                found.begins[start + s] = s == t - length and state >= 0
             t -= length
             if t > 0:
                 state = source
@@ -129,30 +128,12 @@ def _tails(table: Floats) -> Floats:
 
 
 def decode(
-    params: Params,
-    sequences: Sequences,
-    initial: Floats | None = None,
-    n_jobs: int | None = None,
+    params: Params, sequences: Sequences, initial: Floats | None = None, n_jobs: int | None = None
 ) -> Decoded:
     """The most probable states and stays of each sequence (Viterbi).
 
-    Parameters
-    ----------
-    params : Params
-        The model.
-    sequences : Sequences
-        Codes below ``params.n_symbols``, or -1 where missing.
-    initial : ndarray, shape (n_states, max_duration), optional
-        Law of the first state and the steps it has left, where stays may begin before a sequence.
-    n_jobs : int or None
-        Number of threads; None for every core.
-
-    Returns
-    -------
-    Decoded
-        ``states`` and ``begins`` at every step, ``log_prob`` and ``impossible_at`` of every
-        sequence. A sequence that the model cannot produce has ``log_prob`` -inf, states -1 and in
-        ``impossible_at`` the first step, from 0, at which no path is left; others have -1 there.
+    Codes are below ``params.n_symbols``, or -1 where missing; `initial` is as in
+    :func:`sojourn.exact.forward.tables`.
 
     Examples
     --------
@@ -166,8 +147,8 @@ def decode(
     model = tables(params, initial)
     first_stays = model.init[:, : params.max_duration]
     with np.errstate(divide="ignore"):
-        init, A, D, B = (np.log(table) for table in model)
-        init_tail, tail = np.log(_tails(first_stays)), np.log(_tails(params.duration))
+        logs = Tables(*map(np.log, model))
+        tails = np.log(_tails(first_stays)), np.log(_tails(params.duration))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
         begins=np.empty(len(codes), dtype=np.bool_),
@@ -176,19 +157,14 @@ def decode(
     )
 
     def run(bounds: tuple[int, int]) -> None:
-        _viterbi_chunk(
-            init, A, D, B, init_tail, tail, codes, offsets, *bounds,
-            found.states, found.begins, found.log_prob,
-        )  # fmt: skip
+        _viterbi_chunk(logs, tails, codes, offsets, *bounds, found)
 
     each(run, chunks(offsets), n_jobs)
-    lost = np.flatnonzero(found.log_prob == -np.inf)
-    if lost.size:
-        left_over = sequences[lost]
-        steps = surprise(params, left_over, initial, n_jobs)
-        for k, i in enumerate(lost):
-            here = steps[left_over.offsets[k] : left_over.offsets[k + 1]]
-            found.impossible_at[i] = int(np.argmax(np.isinf(here)))
+    impossible = np.flatnonzero(found.log_prob == -np.inf)
+    if impossible.size:
+        those = sequences[impossible]
+        steps = np.split(surprise(params, those, initial, n_jobs), those.offsets[1:-1])
+        found.impossible_at[impossible] = [int(np.argmax(np.isinf(row))) for row in steps]
     return found
 
 
@@ -202,16 +178,9 @@ class Segment(NamedTuple):
 
 
 def stays(found: Decoded, gamma: Floats, offsets: NDArray[np.int64]) -> list[list[Segment]]:
-    """The stays of each decoded path.
+    """The stays of each decoded path; the confidence of a stay is the mean of gamma over it.
 
-    Parameters
-    ----------
-    found : Decoded
-        Paths of all sequences end to end.
-    gamma : array (n_total, n_states)
-        Posterior probabilities; the confidence of a stay is their mean over it.
-    offsets : array (n + 1,)
-        Where each sequence starts.
+    `gamma` holds posterior state probabilities, (n_total, n_states).
     """
     sure = gamma[np.arange(len(gamma)), found.states]
     at = np.flatnonzero(found.begins)

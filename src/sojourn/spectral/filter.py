@@ -91,42 +91,41 @@ def _padded(n: int) -> int:
 
 
 @njit(**KERNEL)
-def _step(model, updates, state, at, to, t, code):  # type: ignore[no-untyped-def]
-    """Step t of the state at `at`, stored at `to`; the probability that the symbol had.
+def _step(  # type: ignore[no-untyped-def]
+    state, at, to, updates, update, average, following, k, n_o, code, epsilon
+):
+    """One step of the state at `at`, stored at `to`; the probability that the symbol had.
 
-    Where the state has lost its meaning, the average state is stored in its place. `state` and
-    `updates` are flat, and places in them unsigned: so the loops below run in vectors.
+    Where the state has lost its meaning, row `following` of `average` is stored in its place.
+    `state` and `updates` are flat, and places in them unsigned: so the loops below run in vectors.
     """
-    n_t, n_o = model.updates.shape[0], model.n_symbols
-    rows, width = np.uint64(model.updates.shape[2]), np.uint64(model.updates.shape[3])
+    width = np.uint64(average.shape[1])
+    rows = np.uint64(k)
     total = 0.0
     q = 0.0  # of a missing symbol: the sum over all, by which the state is kept in scale
     for u in range(np.uint64(n_o)):
         x = state[at + rows + u]
         q += x
-        total += x if x > model.epsilon else model.epsilon  # NaN too becomes ε
+        total += x if x > epsilon else epsilon  # NaN too becomes ε
     p = 1.0
     if code >= 0:
         q = state[at + rows + np.uint64(code)]
-        p = (q if q > model.epsilon else model.epsilon) / total
+        p = (q if q > epsilon else epsilon) / total
         if not total < np.inf:  # the state has overflowed
             p = 1.0 / n_o
-    step = min(t, n_t - 1)
-    if not (q >= model.epsilon and total < np.inf):  # NaN too
-        following = min(step + 1, n_t - 1)
+    if not (q >= epsilon and total < np.inf):  # NaN too
         for j in range(width):
-            state[to + j] = model.average[following, j]
+            state[to + j] = average[following, j]
         return p
     scale = 1.0 / q
     for j in range(width):
         state[to + j] = 0.0
-    first = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * rows * width
     for i in range(np.uint64(0), rows, np.uint64(4)):
         a = state[at + i] * scale
         b = state[at + i + np.uint64(1)] * scale
         c = state[at + i + np.uint64(2)] * scale
         d = state[at + i + np.uint64(3)] * scale
-        m0 = first + i * width
+        m0 = update + i * width
         m1, m2, m3 = m0 + width, m0 + np.uint64(2) * width, m0 + np.uint64(3) * width
         for j in range(width):
             low = a * updates[m0 + j] + b * updates[m1 + j]
@@ -137,15 +136,21 @@ def _step(model, updates, state, at, to, t, code):  # type: ignore[no-untyped-de
 @njit(cache=True, nogil=True)
 def filter_pieces(model, pieces, surprise, states):  # type: ignore[no-untyped-def]
     """The filter over each piece (`Spans`), one that is not fresh from the average state."""
-    width, n_t = model.start.shape[0], model.updates.shape[0]
-    updates = model.updates.reshape(model.updates.size)
+    n_t, _, k, width = model.updates.shape
+    updates, average, n_o = model.updates.reshape(-1), model.average, model.n_symbols
+    epsilon, codes = model.epsilon, pieces.codes
     state = np.empty(2 * width)
+    size = np.uint64(k * width)
     for i in range(pieces.begins.shape[0]):
+        begin, fresh = pieces.begins[i], pieces.fresh[i]
         at, to = np.uint64(0), np.uint64(width)
-        state[:width] = model.start if pieces.fresh[i] else model.average[n_t - 1]
-        for t in range(pieces.begins[i], pieces.ends[i]):
-            step = t - pieces.begins[i] if pieces.fresh[i] else n_t - 1
-            p = _step(model, updates, state, at, to, step, pieces.codes[t])
+        state[:width] = model.start if fresh else average[n_t - 1]
+        for t in range(begin, pieces.ends[i]):
+            code = codes[t]
+            step = min(t - begin, n_t - 1) if fresh else n_t - 1
+            update = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * size
+            following = min(step + 1, n_t - 1)
+            p = _step(state, at, to, updates, update, average, following, k, n_o, code, epsilon)
             surprise[t] = 0.0 - np.log(p)  # not -0 where p is 1
             at, to = to, at
         for j in range(width):
@@ -155,14 +160,17 @@ def filter_pieces(model, pieces, surprise, states):  # type: ignore[no-untyped-d
 @njit(cache=True, nogil=True)
 def _skip(model, lengths, steps, states):  # type: ignore[no-untyped-def]
     """Advance the state after each sequence by missing symbols."""
-    width = states.shape[1]
-    updates = model.updates.reshape(model.updates.size)
+    n_t, _, k, width = model.updates.shape
+    updates, average, n_o = model.updates.reshape(-1), model.average, model.n_symbols
     state = np.empty(2 * width)
+    size = np.uint64(k * width)
     for i in range(states.shape[0]):
         at, to = np.uint64(0), np.uint64(width)
         state[:width] = states[i]
         for t in range(lengths[i], lengths[i] + steps):
-            _step(model, updates, state, at, to, t, -1)
+            update = np.uint64(min(t, n_t - 1) * (n_o + 1) + n_o) * size
+            following = min(t + 1, n_t - 1)
+            _step(state, at, to, updates, update, average, following, k, n_o, -1, model.epsilon)
             at, to = to, at
         for j in range(width):
             states[i, j] = state[at + np.uint64(j)]
