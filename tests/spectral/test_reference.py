@@ -7,7 +7,7 @@ from sojourn import Params, SpectralHSMM, count, exact_moments
 from sojourn.spectral import reference
 from sojourn.spectral.filter import make_filter, raw_log_prob, run_filter
 from sojourn.spectral.paper import algorithm_2
-from sojourn.spectral.select_rank import decompose
+from sojourn.spectral.select_rank import choose, decompose
 
 PARAMS = Params.random(2, 2, 4, rng=0)
 WINDOW = (0, 1)
@@ -86,3 +86,16 @@ def test_a_fitted_model_scores_as_the_reference():
         plain, following = reference.surprise(row, start, B, stop, average, model.epsilon_)
         np.testing.assert_allclose(scored, plain, rtol=ROUNDING, atol=ROUNDING)
         np.testing.assert_allclose(model.predict_next([row])[0], following, rtol=ROUNDING)
+
+
+def test_window_and_rank_are_those_that_the_reference_chooses():
+    moments = count(SAMPLE, [(0,), WINDOW])
+    held = moments.heldout
+    heldout = [held.codes[b:e].tolist() for b, e in zip(held.begins, held.ends, strict=True)]
+    train = SAMPLE.to_lists()
+    for row in heldout:
+        train.remove(row)
+    assert len(heldout) > 50
+    found = reference.choose(train, heldout, [(0,), WINDOW], (1, 2, 3, 4), 4, 1e-3 / 4)
+    choice = choose(moments, None, 4, 2)
+    assert found == (moments.tables[choice.table].offsets, choice.rank)

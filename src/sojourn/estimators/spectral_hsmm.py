@@ -51,7 +51,7 @@ class SpectralHSMM(SequenceModel):
         Algorithm 2 or 1.
     windows : {"auto", "theorem", "contiguous"} or sequence of int
         Which symbols a window reads: chosen by held-out likelihood ("theorem" for the paper's two
-        algorithms), Theorem 1's, as many in a row, or the given offsets, such as ``(0, 1, 4)``.
+        algorithms), Theorem 1's, as many consecutive ones, or given offsets such as ``(0, 1, 4)``.
     rank : int or "auto"
         Number of singular directions; "auto" chooses it by held-out likelihood, up to
         ``n_states * max_duration``.
@@ -59,9 +59,9 @@ class SpectralHSMM(SequenceModel):
         How sequences are scored: by a true distribution, or by the log of the paper's signed
         product, -inf where it is not positive.
     self_transitions : bool or None
-        Whether a state may follow itself; the spectral methods need not know.
+        Ignored: the spectral methods need not know. Accepted so that both estimators take it.
     unknown : {"error", "missing"}
-        What a symbol is that was not seen in training.
+        What a symbol outside `vocabulary_` is.
     random_state : int or None
         Seed of the random projections that large tables are decomposed with; None is 0.
     n_jobs : int or None
@@ -82,7 +82,7 @@ class SpectralHSMM(SequenceModel):
     choice_ : Choice
         What was compared on the held-out sequences, and how it scored.
     moments_ : Moments
-        The counts, to which `partial_fit` adds.
+        The counts, and the sequences held out to choose by; `partial_fit` adds to both.
     vocabulary_ : array
         The symbols, sorted.
     n_symbols_ : int

@@ -44,7 +44,7 @@ class Operators:
     B: Array  # (n_t, n_o, k, k)
     stop: Array  # column vector after the last symbol                              (k,)
     rest: Array  # the average state before each step; rest · stop = 1              (n_t, k)
-    singular_values: Array  # of the moment matrix: all, or the `rank` in use of a large table
+    singular_values: Array  # of the scaled moment matrix, the largest first
     rank: int  # number of singular directions in use
     tensors: PaperTensors | None = None  # D̃, X̃, Õ, where they were estimated
 
@@ -96,7 +96,7 @@ def learn_adjacent(table: Adjacent, max_rank: int, seed: int = 0) -> Spectrum:
     H = table.H / n
     # One thread adds in one order, so the bits are the same always; small matrices gain by it too.
     with threadpool_limits(1, user_api="blas"):
-        V, G, s = inverse(H, max_rank, seed)  # H⁺ = V G                   (n_R, k), (k, n_L)
+        V, G, s = inverse(H, max_rank, seed)  # G H V = I                  (n_R, k), (k, n_L)
         k = max(1, int((s[: V.shape[1]] > ROUNDING * s[0]).sum()))
         W, G = V[:, :k], G[:k]
         H_oW = (table.H_o.reshape(n_L * n_o, n_R) @ W).reshape(n_L, n_o, k) / n

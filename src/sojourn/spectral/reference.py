@@ -1,12 +1,17 @@
 """The spectral methods in plain loops and NumPy: what the rest of this package computes fast.
 
-A sequence is a list of symbols 0 … n_o - 1, None where one is missing; a window is a tuple of
-offsets that starts at 0 (Theorem 1, `windows.theorem_offsets`). The right window at s reads the
-symbols at s + offset, the left window that ends at s those at s - offset.
+The paper is I. Melnyk and A. Banerjee, "A Spectral Algorithm for Inference in Hidden semi-Markov
+Models" (arXiv 1407.3422); equations are named by the labels of its source. A sequence is a list of
+symbols 0 … n_o - 1, None where one is missing; a window is a tuple of offsets that starts at 0
+(Theorem 1, `windows.theorem_offsets`). The right window at s reads the symbols at s + offset, the
+left window that ends at s those at s - offset.
 
     tables = count_adjacent(rows, offsets, n_o)      # one pass over the data
     model = learn_adjacent(*tables, k)               # one SVD
     surprise(row, *model, epsilon)                   # the normalised filter
+
+That is `SpectralHSMM` by default, with offsets and k as in `choose`. The functions `count_gapped`,
+`learn_paper` and `paper_prob` are the paper's own algorithms; skip them at first.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ def left(row: Row, s: int, offsets: Sequence[int], n_o: int) -> int | None:
 def count_adjacent(
     rows: Sequence[Row], offsets: Sequence[int], n_o: int, weights: Any = None
 ) -> Any:
-    """H[L, R] and H_o[L, o, R] over all steps t, and first[R]: moments of windows that touch."""
+    """H[L, R] and H_o[L, o, R1] over steps with complete windows, L ending and R starting at t."""
     n, weights = n_o ** len(offsets), np.ones(len(rows), int) if weights is None else weights
     H, H_o, first = (np.zeros(shape, weights.dtype) for shape in ((n, n), (n, n_o, n), n))
     for row, weight in zip(rows, weights, strict=True):
@@ -83,7 +88,10 @@ def count_gapped(
 
 
 def scaled_inverse(M: Any, k: int) -> Any:
-    """V and G with M⁻¹ = V G of rank k; rows and columns are scaled to make the noise even."""
+    """V and G, with V G a generalised inverse of M: G M V = I of rank k.
+
+    Rows and columns are scaled by their sums, which makes the noise of counts even.
+    """
     a, b = (np.where(sums > 0, sums, np.inf) ** -0.5 for sums in (M.sum(axis=1), M.sum(axis=0)))
     U, s, Vt = np.linalg.svd(a[:, None] * M * b, full_matrices=False)
     return b[:, None] * Vt[:k].T, (U[:, :k] / s[:k]).T * a  # (n_R, k), (k, n_L)
@@ -92,7 +100,7 @@ def scaled_inverse(M: Any, k: int) -> Any:
 def learn_adjacent(H: Any, H_o: Any, first: Any, k: int) -> Any:
     """Operators with p(o_1 … o_T) = start · B_{o_1} ⋯ B_{o_T} · stop, and the average state."""
     n = H.sum()
-    V, G = scaled_inverse(H / n, k)  # H⁻¹ = V G                                 (n_R, k), (k, n_L)
+    V, G = scaled_inverse(H / n, k)  # G H V = I                                 (n_R, k), (k, n_L)
     B = np.einsum("kl,lor,rm->okm", G, H_o / n, V)  # B_o = G H_o V              (n_o, k, k)
     average = H.sum(axis=0) / n  # (n_R,)
     if first.dtype.kind == "i":  # counts: one average window more, so that few starts rule out none
@@ -129,7 +137,11 @@ def log_prob(row: Sequence[int], start: Any, B: Any, stop: Any) -> float:
 
 
 def surprise(row: Row, start: Any, B: Any, stop: Any, average: Any, epsilon: float) -> Any:
-    """-log p(o_t | o_1 … o_{t-1}) by the normalised filter, 0 for missing; p of the next symbol."""
+    """-log p(o_t | o_1 … o_{t-1}) by the normalised filter, 0 for missing; p of the next symbol.
+
+    p is q cut below at ε and normalised. The state is divided by q itself; where q of the symbol is
+    below ε it restarts from the average state.
+    """
     out, v = [], start / (start @ stop)
     for symbol in (*row, None):
         q = v @ B @ stop  # (n_o,)
@@ -138,3 +150,22 @@ def surprise(row: Row, start: Any, B: Any, stop: Any, average: Any, epsilon: flo
         update, mass = (B.sum(axis=0), q.sum()) if symbol is None else (B[symbol], q[symbol])
         v = v @ update / mass if mass >= epsilon else average
     return np.array(out[:-1]), p
+
+
+def choose(
+    train: list[Row], heldout: list[Row], windows: Any, ranks: Any, n_o: int, epsilon: float
+) -> Any:
+    """Window and rank whose filter gives the held-out rows the most likelihood.
+
+    `SpectralHSMM` holds out a fifth of the sequences, those with the smallest hashes of their ids,
+    tries ranks 1, 2, 3, 4, 6, 8, 12, … up to n_x · n_d with ε = 0.001 / n_o, then a few other ε,
+    and learns the operators of the best from all rows.
+    """
+    scores = {}
+    for offsets in windows:
+        tables = count_adjacent(train, offsets, n_o)
+        for k in ranks:
+            start, B, stop, average = learn_adjacent(*tables, k)
+            rows = (surprise(row, start, B, stop, average, epsilon)[0] for row in heldout)
+            scores[offsets, k] = -sum(row.sum() for row in rows)
+    return max(scores, key=lambda found: scores[found])

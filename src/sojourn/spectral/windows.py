@@ -1,8 +1,9 @@
-"""Windows of time steps: which symbols to read so that they determine the hidden state.
+"""Windows of time steps: which symbols to read so that their distributions separate hidden states.
 
-A window is a tuple of offsets, ``0 = o_0 < o_1 < ...``. The right window at time s reads the
-symbols at s + o_j; the left window that ends at s reads those at s - o_j. Both are coded in time
-order, the earliest symbol first.
+A window is a tuple of offsets, ``0 = w_0 < w_1 < ...``. The right window at time s reads the
+symbols at s + w_j; the left window that ends at s reads those at s - w_j. Both are coded in time
+order, the earliest symbol first. Theorem 1 of the paper: with the offsets of `theorem_offsets`, the
+distributions of the window given each hidden state are linearly independent.
 
 The hidden state is the pair (x, d): the state and the steps that remain in it, this one counted.
 In matrices it has the index ``(d - 1) * n_x + x``: the paper's blocks, one per duration.
@@ -23,7 +24,7 @@ MAX_CANDIDATE_LENGTH = 8
 
 
 def window_length(n_states: int, max_duration: int, n_symbols: int | None = None) -> int:
-    """Number of symbols a window needs: the smallest ℓ with n_x^(ℓ-1) ≥ n_d.
+    """Number of symbols a window needs: the smallest ℓ with n_x^(ℓ-1) ≥ n_d, 1 if n_x is 1.
 
     Where there are fewer symbols than states, n_o takes the place of n_x, because a symbol cannot
     separate more states than there are symbols.
@@ -38,7 +39,7 @@ def window_length(n_states: int, max_duration: int, n_symbols: int | None = None
 def theorem_offsets(
     n_states: int, max_duration: int, n_symbols: int | None = None, *, length: int | None = None
 ) -> tuple[int, ...]:
-    """Offsets of Theorem 1: gaps that grow with the powers of n_x, over a span of n_d steps.
+    """Offsets of Theorem 1, over n_d steps: from the last one back, gaps grow with powers of n_x.
 
     Theorem 1 places a window that is shorter than `window_length` at the end of the span; here it
     is moved to start at 0, which leaves its rank as it is. A longer one repeats offset 0 and is
@@ -91,7 +92,7 @@ def choose_offsets(
 def candidate_offsets(
     n_states: int, max_duration: int, n_symbols: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Windows worth comparing on data: contiguous ones, shortest first, and Theorem 1's."""
+    """Windows worth comparing: contiguous ones, shortest first, and Theorem 1's where it fits."""
     fitting = [
         contiguous_offsets(length)
         for length in range(1, MAX_CANDIDATE_LENGTH + 1)
