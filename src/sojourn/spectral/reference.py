@@ -163,9 +163,9 @@ def choose(
     """
     scores = {}
     for offsets in windows:
-        tables = count_adjacent(train, offsets, n_o)
+        H, H_o, first = count_adjacent(train, offsets, n_o)
         for k in ranks:
-            start, B, stop, average = learn_adjacent(*tables, k)
+            start, B, stop, average = learn_adjacent(H, H_o, first, k)
             rows = (surprise(row, start, B, stop, average, epsilon)[0] for row in heldout)
             scores[offsets, k] = -sum(row.sum() for row in rows)
     return max(scores, key=lambda found: scores[found])
