@@ -355,7 +355,7 @@ FLOATS = (
         (
             [1, 2],
             "[1, 2] (list) at position 1; expected a string or an integer: "
-            "a sequence is flat: one symbol a position",
+            "a sequence is flat: one symbol per position",
         ),
         (2**63, "9223372036854775808 at position 1, which does not fit 64 bits; use strings"),
     ],

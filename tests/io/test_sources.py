@@ -541,7 +541,9 @@ def test_other_text_can_be_skipped_too(tmp_path, name, text, lists, n):
 @pytest.mark.parametrize("first", [b"id,symb\xffol\n", b"id,\0symbol\n"])
 def test_a_header_cannot_be_skipped(tmp_path, first):
     (tmp_path / "a.csv").write_bytes(first + b"1,2\n")
-    with pytest.raises(sj.SojournError, match="line 1, the names of the columns, is not UTF-8"):
+    with pytest.raises(
+        sj.SojournError, match=r"line 1 (is not UTF-8|holds a NUL).*; expected the names"
+    ):
         sj.read(tmp_path / "a.csv", quiet=True, on_error="skip")
 
 

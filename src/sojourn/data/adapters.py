@@ -1,9 +1,9 @@
-"""One column of symbols or ids, whatever holds it: a list, NumPy, pandas, polars, Arrow.
+"""Columns of symbols, ids or numbers, whatever holds them: lists, NumPy, pandas, polars, Arrow.
 
 None of those packages but NumPy is imported: a column is known by the methods it has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
@@ -27,7 +27,7 @@ _ADVICE: list[tuple[tuple[type, ...], str]] = [
     ),
     ((bytes, np.bytes_), "decode bytes into strings first"),
     ((complex, np.complexfloating), "Complex data not supported"),
-    ((list, tuple, np.ndarray, dict, set), "a sequence is flat: one symbol a position"),
+    ((list, tuple, np.ndarray, dict, set), "a sequence is flat: one symbol per position"),
 ]
 
 
@@ -43,7 +43,7 @@ def read_column(
     column: Any, place: Place, least: int | None = None
 ) -> tuple[Values, NDArray[np.bool_] | None]:
     """Values present in a column, and the mask of the missing ones (None where all are there)."""
-    present, missing = _split(column)
+    present, missing = split_missing(column)
     if missing is not None and missing.any():
         at, place_all = np.flatnonzero(~missing), place
         place = lambda k: place_all(int(at[k]))  # noqa: E731
@@ -77,14 +77,12 @@ def read_distinct(
     """Sorted values of a column that has each once, and the place of each entry among them."""
     distinct, codes = factorise(read_complete(column, name, least))
     if distinct.size < codes.size:
-        first: dict[int, int] = {}
-        for k, code in enumerate(codes.tolist()):
-            if code in first:
-                raise SojournError(
-                    f"{name} has {distinct[code].item()!r} at position {k} and {first[code]}; "
-                    f"expected each value once"
-                )
-            first[code] = k
+        first = np.unique(codes, return_index=True)[1]
+        k = int(np.setdiff1d(np.arange(codes.size), first)[0])
+        raise SojournError(
+            f"{name} has {distinct[codes[k]].item()!r} at position {k} and {first[codes[k]]}; "
+            f"expected each value once"
+        )
     return distinct, codes
 
 
@@ -191,6 +189,57 @@ def group_rows(
     return ids[order], np.bincount(rank, minlength=ids.size), rows
 
 
+def column_of(table: Any, name: str) -> Any:
+    """A column of a table of pandas, polars or Arrow, or of a dict of columns."""
+    names = list(getattr(table, "column_names", getattr(table, "columns", ())))
+    if isinstance(table, Mapping):
+        names = list(table)
+    if name not in names:
+        raise SojournError(
+            f"the table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
+        )
+    return table[name]
+
+
+def read_recorded(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Values of any type that are neither null nor NaN, and the mask of the rows that have one."""
+    values, missing = split_missing(column)
+    if isinstance(values, list):
+        items, values = values, np.asarray(values)
+        if values.dtype.kind in "US":
+            values = np.asarray(items, dtype=object)  # else NaN would be the word "nan"
+    if values.ndim != 1:
+        raise SojournError(f"{name!r} has shape {values.shape}; expected one column")
+    there = np.ones(len(values), dtype=np.bool_) if missing is None else ~missing
+    if values.dtype.kind in "fcmMO":
+        number = np.asarray(values == values, dtype=np.bool_)  # NaN and NaT are not
+        there[there] = number
+        values = values[number]
+    return values, there
+
+
+def read_numbers(X: Any) -> NDArray[np.float64]:
+    """Numbers as a table of floats, one column per channel, NaN where missing."""
+    try:
+        if isinstance(X, np.ma.MaskedArray):
+            table = np.ma.filled(X.astype(np.float64), np.nan)
+        elif hasattr(X, "column_names"):  # an Arrow table
+            table = np.column_stack([np.asarray(column, np.float64) for column in X.columns])
+        elif hasattr(X, "convert_dtypes"):  # pandas, whose NA is no float by itself
+            table = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            table = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SojournError(f"expected numbers, and NaN where missing: {error}") from None
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise SojournError(f"expected a column or a table of channels, got shape {table.shape}")
+    if np.any(bad := np.isinf(table)):
+        raise SojournError(f"row {np.argmax(bad.any(axis=1))} is infinite; expected numbers or NaN")
+    return table
+
+
 def _string_array(distinct: list[str]) -> NDArray[np.str_]:
     array = np.array(distinct, dtype=np.str_)
     for symbol, kept in zip(distinct, array.tolist(), strict=True):
@@ -199,7 +248,7 @@ def _string_array(distinct: list[str]) -> NDArray[np.str_]:
     return array
 
 
-def _split(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+def split_missing(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """The entries that are there, still unchecked, and the mask of those that are not."""
     if not is_collection(column):
         raise SojournError(
@@ -239,7 +288,7 @@ def _plain(values: Any, place: Place) -> Values:
             if values.dtype.kind == "u" and values.max() > np.iinfo(np.int64).max:
                 raise _too_large(values, place)
             return values.astype(np.int64, copy=False)
-        if values.dtype.kind in "fcbSmMV":  # told by the dtype; NaN is shown first
+        if values.dtype.kind in "fcbSmMV":  # known by the dtype; NaN is shown first
             k = int(np.argmin(np.isfinite(values))) if values.dtype.kind in "fc" else 0
             raise _no_symbol(values[k], *place(k))
         values = values.tolist()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data import adapters
+from sojourn.checks import check_choice
+from sojourn.data.adapters import (
+    column_of,
+    factorise,
+    group_rows,
+    name_of,
+    offsets_of,
+    read_recorded,
+)
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 
@@ -23,23 +31,23 @@ def events_from_changes(
     idle: str = "hold",
     idle_symbol: str = "idle",
 ) -> Sequences:
-    """Sequences of which channel changed, from a table with a row for each time step.
+    """Sequences of which channel changed, from a table with one row per time step.
 
     A channel changes in a row if its value differs from the last one recorded before in the same
-    sequence. Each change is an event, whose symbol is the channel's name; several in one row are
-    an event each, in the order of `channels`. A value that is not recorded (null, None, NaN) is
-    no change, and neither is the first that is.
+    sequence. Each change is an event, whose symbol is the channel's name; several changes in one
+    row are several events, in the order of `channels`. A value that is not recorded (null, None,
+    NaN) is no change, and neither is the first that is.
 
     Parameters
     ----------
     table : table of pandas, polars or Arrow, or dict of columns
-        A row for each time step.
+        One row per time step.
     channels : list of str
         The columns to watch: numbers, strings, anything that can be compared.
     id : str, optional
-        The column that says whose a row is; without it all rows are one sequence.
+        The column with the sequence id; without it all rows are one sequence.
     time : str, optional
-        The column to sort the rows of a sequence by; without it they stay in their order.
+        The column to sort the rows of a sequence by; without it they keep their order.
     idle : {"hold", "symbol", "drop"}
         What a row without a change gives. ``"hold"`` repeats the last event, so that a symbol
         lasts until the next; before the first event of a sequence the symbol is missing.
@@ -62,10 +70,9 @@ def events_from_changes(
     >>> events_from_changes(table, ["flaps", "gear"], idle="symbol").to_lists()
     [['idle', 'idle', 'flaps', 'gear', 'idle', 'gear']]
     """
-    if idle not in IDLE:
-        raise SojournError(f"idle is {idle!r}; expected 'hold', 'symbol' or 'drop'")
+    check_choice("idle", idle, IDLE)
     names = _channel_names(channels, idle_symbol if idle == "symbol" else None)
-    recorded = [_recorded(_column(table, name), name) for name in names]
+    recorded = [read_recorded(column_of(table, name), name) for name in names]
     rows, bounds, ids = _arrangement(table, id, time, len(recorded[0][1]), names)
     owner = np.repeat(np.arange(len(ids)), np.diff(bounds))
     n_rows = len(rows)
@@ -82,10 +89,10 @@ def events_from_changes(
     order = np.argsort(row, kind="stable")  # channels of one row stay in their order
     row, channel = row[order], channel[order]
 
-    vocabulary, code_of = adapters.factorise([*names, idle_symbol] if idle == "symbol" else names)
+    vocabulary, code_of = factorise([*names, idle_symbol] if idle == "symbol" else names)
     n_events = np.bincount(row, minlength=n_rows)
     n_given = n_events if idle == "drop" else np.maximum(n_events, 1)
-    start = adapters.offsets_of(n_given)
+    start = offsets_of(n_given)
     codes = np.full(start[-1], -1, dtype=np.int32)
     first = np.cumsum(n_events) - n_events
     codes[start[row] + np.arange(len(row)) - first[row]] = code_of[channel]
@@ -101,7 +108,7 @@ def events_from_changes(
     if np.any(empty := np.diff(offsets) == 0):
         i = int(np.argmax(empty))
         raise SojournError(
-            f"{adapters.name_of(i, ids)} has no change in any channel and would be empty; pass "
+            f"{name_of(i, ids)} has no change in any channel and would be empty; pass "
             f"idle='hold' or idle='symbol', or leave it out"
         )
     return Sequences(codes, offsets, vocabulary, ids)
@@ -120,46 +127,6 @@ def _channel_names(channels: Sequence[str], idle_symbol: str | None) -> list[str
     return names
 
 
-def _column(table: Any, name: str) -> Any:
-    """A column of a table, whatever holds it."""
-    if isinstance(table, Mapping):
-        names = list(table)
-    else:
-        names = list(getattr(table, "column_names", getattr(table, "columns", ())))
-    if name not in names:
-        raise SojournError(
-            f"the table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
-        )
-    return table[name]
-
-
-def _recorded(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Values of a column that are there, and a mask of the rows that have one."""
-    if isinstance(column, np.ma.MaskedArray):
-        there, values = ~np.ma.getmaskarray(column), column.compressed()
-    elif hasattr(column, "isna"):  # pandas
-        there, values = ~np.asarray(column.isna()), np.asarray(column.dropna())
-    elif hasattr(column, "is_null"):  # polars, Arrow
-        drop = column.drop_nulls if hasattr(column, "drop_nulls") else column.drop_null
-        there, values = ~np.asarray(column.is_null()), np.asarray(drop())
-    else:
-        values = np.asarray(column)
-        if values.dtype.kind in "US" and not isinstance(column, np.ndarray):
-            values = np.asarray(column, dtype=object)  # else NaN would be the word "nan"
-        there = np.ones(len(values) if values.ndim else 0, dtype=np.bool_)
-        if values.dtype.kind == "O":
-            there = np.array([value is not None for value in values], dtype=np.bool_)
-            values = values[there]
-    if values.ndim != 1:
-        raise SojournError(f"{name!r} has shape {values.shape}; expected one column")
-    if values.dtype.kind in "fcmMO":
-        number = np.asarray(values == values, dtype=np.bool_)  # NaN and NaT are not
-        there = there.copy()
-        there[there] = number
-        values = values[number]
-    return values, there
-
-
 def _arrangement(
     table: Any, id: str | None, time: str | None, n: int, names: list[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
@@ -168,13 +135,13 @@ def _arrangement(
         raise SojournError("the table has no rows; expected at least one")
     ids, lengths, rows = np.array([0]), np.array([n]), None
     if id is not None:
-        ids, lengths, rows = adapters.group_rows(_column(table, id), f"the id column {id!r}")
-    bounds = adapters.offsets_of(lengths)
+        ids, lengths, rows = group_rows(column_of(table, id), f"the id column {id!r}")
+    bounds = offsets_of(lengths)
     if bounds[-1] != n:
         raise SojournError(f"{id!r} has {bounds[-1]} rows and {names[0]!r} {n}; expected as many")
     rows = np.arange(n) if rows is None else rows
     if time is not None:
-        times, there = _recorded(_column(table, time), time)
+        times, there = read_recorded(column_of(table, time), time)
         if not there.all() or len(there) != n:
             raise SojournError(f"the time column {time!r} lacks values; none may be missing there")
         if times.dtype.kind not in "iufmM":

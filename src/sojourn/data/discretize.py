@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import KBinsDiscretizer
 
+from sojourn.checks import check_choice, positive_int
+from sojourn.data.adapters import read_numbers
 from sojourn.errors import SojournError
 
 METHODS = ("quantile", "uniform", "kmeans")
@@ -24,7 +26,7 @@ class Discretizer(BaseEstimator):
     Parameters
     ----------
     n_symbols : int
-        How many symbols to make. There are fewer where the values do not tell so many apart.
+        How many symbols to make. There are fewer where there are not enough different values.
     method : {"quantile", "uniform", "kmeans"}
         ``"quantile"`` makes bins of equally many values, ``"uniform"`` bins of equal width, both
         of one channel; ``"kmeans"`` makes clusters of one channel or of several jointly, each
@@ -72,13 +74,10 @@ class Discretizer(BaseEstimator):
         y : ignored
             For scikit-learn.
         """
-        if self.method not in METHODS:
-            raise SojournError(f"method is {self.method!r}; expected one of {', '.join(METHODS)}")
-        if isinstance(self.n_symbols, bool) or not isinstance(self.n_symbols, int | np.integer):
-            raise SojournError(f"n_symbols is {self.n_symbols!r}; expected an integer")
-        if self.n_symbols < 2:
+        check_choice("method", self.method, METHODS)
+        if positive_int("n_symbols", self.n_symbols) < 2:
             raise SojournError(f"n_symbols is {self.n_symbols}; expected 2 or more")
-        measured = _measured(X)
+        measured = read_numbers(X)
         measured = measured[~np.isnan(measured).any(axis=1)]
         if len(measured) == 0:
             raise SojournError("there is no row without a missing value; expected at least one")
@@ -105,7 +104,7 @@ class Discretizer(BaseEstimator):
         """
         if not hasattr(self, "n_channels_"):
             raise SojournError("the Discretizer is not fitted; call fit, or use fit_transform")
-        measured = _measured(X)
+        measured = read_numbers(X)
         if measured.shape[1] != self.n_channels_:
             raise SojournError(
                 f"there are {measured.shape[1]} channels; fitted were {self.n_channels_}"
@@ -175,7 +174,7 @@ class Discretizer(BaseEstimator):
         if measured.shape[1] != 1:
             raise SojournError(
                 f"method={self.method!r} cuts one channel, but there are {measured.shape[1]}; pass "
-                f"method='kmeans' for symbols of all of them, or make one Discretizer a channel"
+                f"method='kmeans' for symbols of all of them, or make one Discretizer per channel"
             )
         bins = KBinsDiscretizer(
             self.n_symbols, encode="ordinal", strategy=self.method, subsample=None
@@ -183,7 +182,7 @@ class Discretizer(BaseEstimator):
         if "quantile_method" in bins.get_params():  # its default is about to change
             bins.set_params(quantile_method="averaged_inverted_cdf")
         with warnings.catch_warnings():
-            # That equal values leave fewer bins is said by n_symbols_.
+            # That equal values leave fewer bins is seen in n_symbols_.
             warnings.filterwarnings("ignore", "Bins whose width|Feature 0 is constant", UserWarning)
             bins.fit(measured)
         self._learn(edges=bins.bin_edges_[0])
@@ -221,25 +220,3 @@ class Discretizer(BaseEstimator):
             rows = measured[i : i + step] / self.scale_
             nearest[i : i + step] = np.argmin(squares - 2 * rows @ centres.T, axis=1)
         return nearest
-
-
-def _measured(X: Any) -> NDArray[np.float64]:
-    """Numbers as a table of floats, a column for each channel, NaN where missing."""
-    try:
-        if isinstance(X, np.ma.MaskedArray):
-            table = np.ma.filled(X.astype(np.float64), np.nan)
-        elif hasattr(X, "column_names"):  # an Arrow table
-            table = np.column_stack([np.asarray(column, np.float64) for column in X.columns])
-        elif hasattr(X, "convert_dtypes"):  # pandas, whose NA is no float by itself
-            table = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            table = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise SojournError(f"expected numbers, and NaN where missing: {error}") from None
-    if table.ndim == 1:
-        table = table[:, None]
-    if table.ndim != 2 or table.shape[1] == 0:
-        raise SojournError(f"expected a column or a table of channels, got shape {table.shape}")
-    if np.any(bad := np.isinf(table)):
-        raise SojournError(f"row {np.argmax(bad.any(axis=1))} is infinite; expected numbers or NaN")
-    return table

@@ -128,8 +128,8 @@ class Sequences:
             X = np.asarray(X, dtype=None if hasattr(X, "__array__") else object)
         if X.ndim != 2:
             raise SojournError(
-                f"expected a two-dimensional array, one sequence a row, got shape {X.shape}; pass "
-                f"[X] for one sequence, or lengths= for several laid end to end"
+                f"expected a two-dimensional array, one sequence per row, got shape {X.shape}; "
+                f"pass [X] for one sequence, or lengths= for several laid end to end"
             )
         if X.shape[1] == 0:
             raise SojournError(
@@ -170,7 +170,7 @@ class Sequences:
     def from_columns(
         cls, symbol: Any, id: Any = None, vocabulary: Any = None, unknown: str = "error"
     ) -> Sequences:
-        """Sequences from two columns of a table: a symbol a row, and whose it is.
+        """Sequences from two columns of a table: one symbol per row, and the id of its sequence.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Sequences:
         return len(self.codes)
 
     def to_lists(self) -> list[Symbols]:
-        """The symbols again, a list for each sequence, None where one is missing."""
+        """The symbols again, one list per sequence, None where one is missing."""
         return list(self)
 
     def __len__(self) -> int:

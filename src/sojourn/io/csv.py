@@ -24,10 +24,10 @@ from sojourn.io.text import (
     LINE_BYTES,
     Block,
     blocks,
-    checked,
     count_lines,
+    is_text,
     parse_ahead,
-    without_malformed,
+    text_fault,
 )
 
 # A record put after a block. It does not come back by itself if the block ends within quotes,
@@ -42,36 +42,26 @@ def header_of(path: str, format: str, delimiter: str | None) -> tuple[list[str],
 
     If no delimiter is given and the header has no comma, it may be a semicolon or a tab.
     """
-    malformed = Malformed(path, "skip")  # only the header matters yet
-    for block in checked(blocks(path), malformed):
-        if delimiter is None:
-            first = block.data.splitlines()[0].decode()
-            usual = "\t" if format == "tsv" else ","
-            delimiter = next((mark for mark in (usual, ";", "\t") if mark in first), usual)
-        return _split_header(block, delimiter, path)[0], delimiter
-    fault = f": {malformed.first}" if malformed.count else " is empty"
-    raise SojournError(f"{path}{fault}; expected a header line with the names of the columns")
+    first = next(blocks(path), Block(b"", 1))
+    if delimiter is None:
+        line = next(iter(first.data.splitlines()), b"").decode(errors="replace")
+        usual = "\t" if format == "tsv" else ","
+        delimiter = next((mark for mark in (usual, ";", "\t") if mark in line), usual)
+    return _split_header(first, delimiter, path)[0], delimiter
 
 
 def table_rows(path: str, layout: Layout, malformed: Malformed) -> Iterator[Rows]:
     """Rows of a text table, block by block."""
     found = blocks(path, layout.max_expansion)
-    first, faults = without_malformed(next(found, Block(b"", 1)))
-    for number, reason in faults:
-        malformed.add(f"line {number}", reason)
-    if not first.data:
-        raise SojournError(f"{path} is empty; expected a header line with the names of the columns")
     delimiter = layout.delimiter or ","
-    names, first = _split_header(first, delimiter, path)
+    names, first = _split_header(next(found, Block(b"", 1)), delimiter, path)
     id, time, symbol = _positions(names, layout, path)
     table = _Table(len(names), id, time, symbol, delimiter, layout.missing)
     rest: Block | None = None  # an incomplete record, which the next block continues
-    for block, parsed in parse_ahead(chain([first], found), table.fast, malformed):
+    for block, parsed in parse_ahead(chain([first], found), table.fast):
         if rest is not None:
             block = rest + block
             parsed = table.fast(block)
-        if not block.data:
-            continue
         rows, closed = parsed or table.slow(block, malformed)
         rest = None
         if not closed:
@@ -92,17 +82,17 @@ def table_rows(path: str, layout: Layout, malformed: Malformed) -> Iterator[Rows
 
 def _split_header(block: Block, delimiter: str, path: str) -> tuple[list[str], Block]:
     """Names of the columns, and the block without them."""
-    if block.number(0) != 1:
-        raise SojournError(f"{path}: line 1, the names of the columns, is not UTF-8 text")
+    if not block.data:
+        raise SojournError(f"{path} is empty; expected a header line with the names of the columns")
     for size in (1 << 16, None):  # a few lines, which nearly always hold all of the header
         found = _records(Block(block.data[:size], 1), delimiter)
-        _, names = next(found, (0, [SENTINEL]))
+        _, names = next(found)
         if SENTINEL not in "".join(names):
             break
     else:
-        raise SojournError(f"{path}: line {block.line} opens a quoted name that is never closed")
+        raise SojournError(f"{path}: line 1 opens a quoted name that is never closed")
     if isinstance(names, str):
-        raise SojournError(f"{path}: line {block.line} {names}")
+        raise SojournError(f"{path}: line 1 {names}; expected the names of the columns")
     return [name.strip() for name in names], block.split(next(found)[0])[1]
 
 
@@ -118,22 +108,33 @@ def _positions(names: list[str], layout: Layout, path: str) -> Iterator[int | No
 
 
 def _records(block: Block, delimiter: str) -> Iterator[Record]:
-    """Records of a block, by Python.
+    """Records of a block, by Python; a line that is not text is left out of them, as a fault.
 
     The last one is no record but `SENTINEL`, by itself if the block does not end within quotes.
     """
-    lines = [text.decode(errors="replace") for text in block.data.splitlines(keepends=True)]
-    if lines and not lines[-1].endswith(("\n", "\r")):
-        lines[-1] += "\n"
-    reader = csv.reader([*lines, SENTINEL], delimiter=delimiter)
-    while True:
-        at = reader.line_num
+    numbers: list[int] = []  # of the lines that are text
+    faults: list[Record] = []
+
+    def lines() -> Iterator[str]:
+        for i, text in enumerate(chain(block.data.splitlines(keepends=True), [SENTINEL.encode()])):
+            if fault := text_fault(text):
+                faults.append((i, fault))
+            else:
+                numbers.append(i)
+                yield text.decode()
+
+    reader = csv.reader(lines(), delimiter=delimiter)
+    record: list[str] | str | None = []
+    while record is not None:
+        n_read = reader.line_num
         try:
-            yield at, next(reader)
-        except StopIteration:
-            return
+            record = next(reader, None)
         except csv.Error as error:
-            yield at, f"cannot be parsed ({error})"
+            record = f"cannot be parsed ({error})"
+        yield from faults
+        faults.clear()
+        if record is not None:
+            yield numbers[n_read], record
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,8 @@ class _Table:
     def fast(self, block: Block, time_type: Any = None) -> tuple[Rows, bool] | None:
         """Rows of a block by Arrow, and whether its quotes are closed; None if it has faults."""
         data = block.data
+        if not is_text(data):
+            return None
         quotes = b'"' in data
         if quotes:
             fields = [SENTINEL if i == self.symbol else "" for i in range(self.n)]
@@ -198,7 +201,7 @@ class _Table:
         symbol, id = column[str(self.symbol)], column.get(str(self.id))
 
         def place(i: int) -> str:
-            return f"line {block.number(next(islice(self.records(block), i, None))[0])}"
+            return f"line {block.line + next(islice(self.records(block), i, None))[0]}"
 
         return Rows(symbol, id, time, np.arange(len(table)), place), closed
 
@@ -208,17 +211,16 @@ class _Table:
         closed = last == [SENTINEL]
         lines, good = [], []
         for at, fields in found if closed else []:
-            number = block.number(at)
             if isinstance(fields, str):
-                malformed.add(f"line {number}", fields)
+                malformed.add(f"line {block.line + at}", fields)
             elif len(fields) != self.n:
                 malformed.add(
-                    f"line {number}",
+                    f"line {block.line + at}",
                     f"has {len(fields)} field{'s' if len(fields) != 1 else ''}; expected {self.n}, "
                     f"the number of names in the header",
                 )
             else:
-                lines.append(number)
+                lines.append(block.line + at)
                 good.append(fields)
         id, time, symbol = (
             None

@@ -22,7 +22,7 @@ from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import coded, is_list, to_arrow, to_numpy
 from sojourn.io.gather import FLOATS, INTEGER, Rows
 from sojourn.io.layout import Layout, Malformed
-from sojourn.io.text import LINE_FEED, Block, blocks, checked, parse_ahead, without_malformed
+from sojourn.io.text import LINE_FEED, Block, blocks, is_text, parse_ahead, text_fault
 
 DECODER = json.JSONDecoder()
 OPEN, CLOSE = b"{}"
@@ -48,25 +48,29 @@ def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) 
     integers = set(missing)
     width = 0
     blank: list[int] = []
-    for block in checked(found, malformed):
+    for block in found:
+        clean = is_text(block.data)
         numbers: list[int] = []
         sequences: list[list[bytes]] = []
-        for i, text in enumerate(block.data.splitlines()):
+        for number, text in enumerate(block.data.splitlines(), block.line):
             if not text or text.isspace():
-                blank.append(block.number(i))
+                blank.append(number)
                 continue
             if blank:
                 malformed.add(f"line {blank[0]}", "is empty; expected a sequence", len(blank))
                 blank.clear()
+            if not clean and (fault := text_fault(text)):
+                malformed.add(f"line {number}", fault)
+                continue
             symbols = text.split(mark)
             if mark is not None:
                 symbols = [symbol.strip() for symbol in symbols]
             if layout.format == "matrix":
                 width = width or len(symbols)
                 if fault := _matrix_fault(symbols, width, integers):
-                    malformed.add(f"line {block.number(i)}", fault)
+                    malformed.add(f"line {number}", fault)
                     continue
-            numbers.append(block.number(i))
+            numbers.append(number)
             sequences.append(symbols)
         if sequences:
             flat = [None if symbol in missing else symbol for symbol in chain(*sequences)]
@@ -94,13 +98,13 @@ def _matrix_fault(symbols: list[bytes], width: int, integers: set[bytes]) -> str
 def keys_of(path: str, on_error: str) -> dict[str, bool]:
     """Names in the first object of a file of JSON lines, and whether they hold lists."""
     malformed = Malformed(path, on_error)
-    for block in checked(blocks(path), malformed):
-        for i, text in enumerate(block.data.splitlines()):
+    for block in blocks(path):
+        for number, text in enumerate(block.data.splitlines(), block.line):
             if text.strip():
                 record = _object(text)
                 if not isinstance(record, str):
                     return {key: isinstance(value, list) for key, value in record.items()}
-                malformed.add(f"line {block.number(i)}", record)
+                malformed.add(f"line {number}", record)
     raise SojournError(f"{path} is empty; expected one JSON object per line")
 
 
@@ -113,9 +117,9 @@ def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> I
     kinds, types = _first_types(first, layout)
 
     def fast(block: Block) -> Rows | None:
-        return _arrow_rows(block, layout, types) if types and block.data else None
+        return _arrow_rows(block, layout, types) if types else None
 
-    for block, rows in parse_ahead(chain([first], found), fast, malformed):
+    for block, rows in parse_ahead(chain([first], found), fast):
         if (rows := rows or _python_rows(block, layout, kinds, malformed)) is not None:
             yield rows
 
@@ -124,7 +128,7 @@ def _first_types(block: Block, layout: Layout) -> tuple[Kinds, dict[str | None, 
     """What the first values are, and the Arrow types of that; no types if a name has no value."""
     kinds: Kinds = {}
     types: dict[str | None, Any] = {}
-    for text in without_malformed(block)[0].data.splitlines():
+    for text in block.data.splitlines():
         record = _object(text)
         if isinstance(record, str) or _fault(record, layout, kinds):
             continue
@@ -147,7 +151,12 @@ def _arrow_rows(block: Block, layout: Layout, types: dict[str | None, Any]) -> R
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(view))
     starts = np.append(0, ends[:-1] + 1)
-    if b"\r" in data or np.any(view[starts] != OPEN) or np.any(view[ends - 1] != CLOSE):
+    if (
+        b"\r" in data
+        or not is_text(data)
+        or np.any(view[starts] != OPEN)
+        or np.any(view[ends - 1] != CLOSE)
+    ):
         return None
     try:
         table = pa.json.read_json(
@@ -173,13 +182,12 @@ def _arrow_rows(block: Block, layout: Layout, types: dict[str | None, Any]) -> R
             if isinstance(record, str) or not column.keys() <= record.keys():
                 return None  # null because it is absent
     symbol, id, time = column[layout.symbol], column.get(layout.id), column.get(layout.time)
-    number = np.arange(len(table)) + block.line if block.numbers is None else block.numbers
     return Rows(
         symbol if is_list(symbol.type) else coded(symbol),
         None if id is None else coded(id),
         time,
-        np.asarray(number) - 1,
-        lambda i: f"line {block.number(i)}",
+        np.arange(len(table)) + block.line - 1,
+        lambda i: f"line {block.line + i}",
     )
 
 
@@ -187,15 +195,15 @@ def _python_rows(block: Block, layout: Layout, kinds: Kinds, malformed: Malforme
     """Rows of a block by Python, None if there are none; `kinds` grows by what is seen."""
     numbers: list[int] = []
     values: dict[str, list[Any]] = {name: [] for name in layout.wanted}
-    for i, text in enumerate(block.data.splitlines()):
+    for number, text in enumerate(block.data.splitlines(), block.line):
         if not text or text.isspace():
             continue
         record = _object(text)
         fault = record if isinstance(record, str) else _fault(record, layout, kinds)
         if fault or isinstance(record, str):
-            malformed.add(f"line {block.number(i)}", fault)
+            malformed.add(f"line {number}", fault)
             continue
-        numbers.append(block.number(i))
+        numbers.append(number)
         for name, column in values.items():
             column.append(record[name])
     if not numbers:
@@ -211,6 +219,8 @@ def _python_rows(block: Block, layout: Layout, kinds: Kinds, malformed: Malforme
 
 def _object(text: bytes) -> dict[str, Any] | str:
     """A line's JSON object, or what is wrong with the line."""
+    if fault := text_fault(text):
+        return fault
     line = text.decode().strip()
     try:
         record, end = DECODER.raw_decode(line)

@@ -1,7 +1,7 @@
-"""Text files as blocks of complete lines, checked before a parser sees them.
+"""Text files as blocks of complete lines, for parsers that work a few blocks ahead in threads.
 
 Memory is bounded whatever the file holds: a line has a greatest length, and what is decompressed
-may not outgrow the file beyond a limit. A line that is not text is a malformed row.
+may not outgrow the file beyond a limit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from sojourn.errors import SojournError
-from sojourn.io.layout import Malformed
 
 BLOCK_BYTES = 1 << 22  # large beside the cost of a call to the parser, small beside memory
 LINE_BYTES = 1 << 26
 FREE_BYTES = 1 << 28  # below this a file may expand without limit
+MAX_THREADS = 8  # more would wait for the one that takes the rows
 
 LINE_FEED = ord("\n")
 LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -42,33 +42,16 @@ class Block:
     data: bytes
     line: int  # number of the first line, from 1
     start: int = 0  # where the lines begin in the file, in bytes after decompression
-    numbers: tuple[int, ...] | None = None  # of every line, where lines in between were left out
-
-    def number(self, i: int) -> int:
-        """Number in the file of line `i` of the block."""
-        return self.line + i if self.numbers is None else self.numbers[i]
 
     def split(self, i: int) -> tuple[Block, Block]:
         """The first `i` lines, and the others."""
         end = next(islice(LINE_END.finditer(self.data), i - 1, None), None) if i else None
         cut = 0 if i == 0 else len(self.data) if end is None else end.end()
-        before = after = None
-        line = self.line + i
-        if self.numbers is not None:
-            before, after = self.numbers[:i], self.numbers[i:]
-            line = after[0] if after else line
-        return (
-            Block(self.data[:cut], self.line, self.start, before),
-            Block(self.data[cut:], line, self.start + cut, after),
-        )
+        rest = Block(self.data[cut:], self.line + i, self.start + cut)
+        return Block(self.data[:cut], self.line, self.start), rest
 
     def __add__(self, other: Block) -> Block:
-        numbers = None
-        if self.numbers is not None or other.numbers is not None:
-            numbers = tuple(
-                block.number(i) for block in (self, other) for i in range(count_lines(block.data))
-            )
-        return Block(self.data + other.data, self.line, self.start, numbers)
+        return Block(self.data + other.data, self.line, self.start)
 
 
 class Expansion:
@@ -167,67 +150,37 @@ def _without_mark(data: bytes, path: str) -> tuple[bytes, int]:
 
 
 def parse_ahead(
-    found: Iterable[Block], parse: Callable[[Block], Parsed], malformed: Malformed
+    found: Iterable[Block], parse: Callable[[Block], Parsed]
 ) -> Iterator[tuple[Block, Parsed]]:
-    """Each block without its malformed lines, and what `parse` makes of it, in order.
-
-    Threads work a few blocks ahead of the caller. What they find malformed is noted here, so that
-    it is noted in the order of the file.
-    """
-
-    def work(block: Block) -> tuple[Block, list[tuple[int, str]], Parsed]:
-        block, faults = without_malformed(block)
-        return block, faults, parse(block)
-
-    n_threads = os.cpu_count() or 1
-    waiting: deque[Future[tuple[Block, list[tuple[int, str]], Parsed]]] = deque()
-
-    def first() -> tuple[Block, Parsed]:
-        block, faults, parsed = waiting.popleft().result()
-        for number, reason in faults:
-            malformed.add(f"line {number}", reason)
-        return block, parsed
-
+    """Each block and what `parse` makes of it, in order; threads work a few blocks ahead."""
+    n_threads = min(os.cpu_count() or 1, MAX_THREADS)
+    waiting: deque[tuple[Block, Future[Parsed]]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         for block in found:
-            waiting.append(pool.submit(work, block))
+            waiting.append((block, pool.submit(parse, block)))
             if len(waiting) > n_threads:
-                yield first()
-        while waiting:
-            yield first()
+                block, parsed = waiting.popleft()
+                yield block, parsed.result()
+        for block, parsed in waiting:
+            yield block, parsed.result()
 
 
-def checked(found: Iterable[Block], malformed: Malformed) -> Iterator[Block]:
-    """The blocks without the lines that are not text."""
-    for block in found:
-        block, faults = without_malformed(block)
-        for number, reason in faults:
-            malformed.add(f"line {number}", reason)
-        if block.data:
-            yield block
+def is_text(data: bytes) -> bool:
+    """Whether all lines are UTF-8 without NUL."""
+    if b"\0" in data:
+        return False
+    try:
+        return data.isascii() or bool(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
-def without_malformed(block: Block) -> tuple[Block, list[tuple[int, str]]]:
-    """The block without the lines that are not text; their numbers, and what is wrong with them."""
-    if b"\0" not in block.data:
-        if block.data.isascii():
-            return block, []
-        try:
-            block.data.decode("utf-8")
-            return block, []
-        except UnicodeDecodeError:
-            pass
-    kept, numbers, faults = [], [], []
-    for i, text in enumerate(block.data.splitlines(keepends=True)):
-        reason = "holds a NUL byte" if b"\0" in text else ""
-        if not reason:
-            try:
-                text.decode("utf-8")
-            except UnicodeDecodeError as error:
-                reason = f"is not UTF-8 (byte {text[error.start]:#04x} at column {error.start + 1})"
-        if reason:
-            faults.append((block.number(i), reason))
-        else:
-            kept.append(text)
-            numbers.append(block.number(i))
-    return Block(b"".join(kept), block.line, block.start, tuple(numbers)), faults
+def text_fault(line: bytes) -> str:
+    """Why a line is not text, nothing if it is."""
+    if b"\0" in line:
+        return "holds a NUL byte"
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"is not UTF-8 (byte {line[error.start]:#04x} at column {error.start + 1})"
+    return ""
