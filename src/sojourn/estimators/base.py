@@ -1,4 +1,4 @@
-"""What both estimators share: data in every form, and the score."""
+"""The base class of both estimators: data in every form, scores, saving."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SequenceModel(BaseEstimator, ABC):
 
     @abstractmethod
     def _scorer(self) -> Scorer:
-        """A small function that scores sequences, without what scoring does not need."""
+        """A function that scores sequences, small enough to be sent to a worker."""
 
     def _check_scores(self, log_prob: Floats) -> None:
         """Warn of scores that need an explanation."""
@@ -82,7 +82,7 @@ class SequenceModel(BaseEstimator, ABC):
         return float(self.score_samples(sequences).sum()) / max(int(sequences.n_observed.sum()), 1)
 
     def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:
-        """Write the fitted model to a file, completely or not at all; `sojourn.load` reads it.
+        """Write the fitted model to a file, atomically; `sojourn.load` reads it.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class SequenceModel(BaseEstimator, ABC):
         save(self, path, moments=moments)
 
     def stream(self) -> OnlineScorer:
-        """A scorer that is given one symbol at a time, at the start of a sequence."""
+        """A scorer that takes one symbol at a time, at the start of a sequence."""
         from sojourn.estimators.stream import online
 
         return online(self)
@@ -106,8 +106,8 @@ class SequenceModel(BaseEstimator, ABC):
         check_is_fitted(self)
         if isinstance(X, Scan):
             raise SojournError(
-                "X is a scan, and what this gives of each sequence is not put together for all of "
-                "them; take one partition at a time: [model.surprise(part) for part in X]"
+                "X is a scan, whose results are too many to be held together; take one partition "
+                "at a time: [model.surprise(part) for part in X]"
             )
         _no_client(client)
         return as_sequences(X, lengths, self.vocabulary_, self.unknown)
@@ -133,8 +133,8 @@ class Scores:
     """The score of each sequence of a scan, in its order."""
 
     ids: NDArray[Any]  # (n,)
-    lengths: NDArray[np.int64]  # number of symbols, and of those that are not missing  (n,)
-    observed: NDArray[np.int64]  # number of symbols, and of those that are not missing  (n,)
+    lengths: NDArray[np.int64]  # number of symbols  (n,)
+    observed: NDArray[np.int64]  # number of symbols that are not missing  (n,)
     log_prob: Floats  # in nats  (n,)
 
     @property

@@ -1,4 +1,4 @@
-"""`HSMM`: states, durations and everything that follows from them, in scikit-learn's form."""
+"""`HSMM`: states and durations by maximum likelihood, with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -31,35 +31,36 @@ class HSMM(StateModel):
     Parameters
     ----------
     n_states : int or "auto"
-        Number of hidden states; "auto" compares some by cross-validation, see `select`.
+        Number of hidden states; "auto" compares several by cross-validation, see `select`.
     max_duration : int or "auto"
         Longest stay in a state.
     init : {"spectral", "moments", "random"} or Params
-        Where EM starts: at the winner of a race between emissions recovered from moments and random
-        tables; at the likeliest of them without a race, which is quicker and a little less sure; at
-        the winner among random tables; or at a given model, whose zeros stay zero.
+        Where EM starts. "spectral": the best of several starts, recovered from moments or random,
+        after some EM on a small sample. "moments": the most likely recovered start, without
+        comparing EM runs; faster, a little less reliable. "random": the best of random starts. A
+        model: its zeros stay zero.
     max_iter : int
-        Most passes over the whole data.
+        Maximum number of passes over all the data.
     tol : float or None
-        EM stops when a step gains less than this a symbol, in nats. None is 1e-8, and on large data
-        less, so that all of it gains under 0.005 nats: no data can tell such models apart.
+        EM stops when a step gains less than this, in nats per symbol. None is 1e-8, or less on
+        large data, so that the total gain is below 0.005 nats, which no data can distinguish.
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
     pseudocount : float
-        Added to the expected count of everything that is possible, so that what was not seen in
-        training is unlikely rather than impossible.
+        Added to the expected count of every possible entry, so that events that were not seen in
+        training are unlikely rather than impossible.
     left_censored : bool
         Whether the first stay of a sequence may have begun before the sequence did.
     self_transitions : bool or None
-        Whether a state may follow itself; None for no, except where there is one state or stays
-        last one step.
+        Whether a state may follow itself; None: no, unless there is only one state or
+        `max_duration` is 1.
     clip : bool
         Whether labelled stays longer than `max_duration` are cut to it; if not, they are an error.
     unknown : {"error", "missing"}
-        What a symbol is that was not seen in training.
+        How a symbol that was not seen in training is treated.
     verbose : bool or None
-        Whether progress is shown on the standard error stream; None for only on a terminal.
+        Whether progress is shown on standard error; None: only on a terminal.
     random_state : int or None
         Seed of the random parts of the start; None is 0.
     n_jobs : int or None
@@ -69,13 +70,13 @@ class HSMM(StateModel):
     ----------
     params_ : Params
         The four tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`.
-        States stand in the order of their most likely symbols, unless `init` or labels named them.
+        States are in the order of their most likely symbols, unless `init` or labels define it.
     expected_durations_ : array (n_states,)
-        Mean stay in each state.
+        Mean duration of each state.
     history_ : list of float
-        What EM maximised, after each step on the whole data: log-likelihood, with its prior.
+        The objective of EM after each step on all the data: log-likelihood plus log prior.
     n_passes_ : float
-        Passes over the data, those over parts of it counted in proportion.
+        Passes over the data; passes over samples count in proportion to their size.
     converged_ : bool
         Whether the last gain was below `tol`.
     vocabulary_ : array
@@ -144,14 +145,14 @@ class HSMM(StateModel):
         y : sequences of integers, optional
             States at every step, in the same form; None or masked where they are not known.
         lengths : sequence of int, optional
-            Lengths of the sequences that a stacked `X` holds end to end.
+            Lengths of the sequences in a stacked `X`.
         client : distributed.Client, optional
             A cluster whose workers read the partitions of a scan.
         checkpoint : str or path, optional
-            A file that is written after each pass, whole or not at all.
+            A file that is replaced atomically after each pass.
         resume : bool
             Whether to continue from the checkpoint, if there is one of the same data and arguments;
-            the result is that of a fit that was not stopped.
+            the result is the same as that of an uninterrupted fit.
         """
         data = self._training_data(X, lengths, client)
         check_choice("unknown", self.unknown, ("error", "missing"))

@@ -1,4 +1,4 @@
-"""How many states, and how long they last: by the likelihood of sequences left out of the fit."""
+"""Choice of the numbers of states and durations by the likelihood of held-out sequences."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from sojourn.estimators.hsmm import HSMM
     from sojourn.estimators.spectral_hsmm import SpectralHSMM
 
-# What "auto" walks along, until two sizes in a row are no better than the best.
+# Sizes that "auto" tries, until two consecutive ones are no better than the best.
 STATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 DURATIONS = (1, 2, 4, 7, 12, 20, 35, 60)
 PATIENCE = 2
-# Sizes are told apart long before EM has converged.
+# Sizes can be compared long before EM has converged.
 ROUGH = {"max_iter": 60, "tol": 1e-4}
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size and how well it did."""
+    """A size and its score."""
 
     n_states: int
     max_duration: int
-    score: float  # log-likelihood a symbol on the sequences left out, mean over the folds, in nats
+    score: float  # held-out log-likelihood per symbol in nats, mean over the folds
     error: float  # its standard error
-    seconds: float  # time that the fits took
+    seconds: float  # time of the fits
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def select(
     cv: int = 5,
     **options: Any,
 ) -> Selection:
-    """Compare sizes of model by cross-validation.
+    """Compare model sizes by cross-validation.
 
     Parameters
     ----------
@@ -95,10 +95,10 @@ def select(
     n_states, max_duration : iterables of int
         Every pair of them is tried.
     lengths : sequence of int, optional
-        Lengths of the sequences that a stacked `X` holds end to end.
+        Lengths of the sequences in a stacked `X`.
     method : {"hsmm", "spectral"}
         Which estimator to fit: `HSMM`, roughly converged, or the faster `SpectralHSMM`, which
-        tells sizes apart only up to as many states as there are symbols.
+        distinguishes sizes only up to as many states as there are symbols.
     cv : int
         Number of folds; sequence i belongs to fold i modulo `cv`. Few long sequences are cut.
     **options
@@ -180,7 +180,7 @@ class _Folds:
 
 
 def _walk(steps: list[Any]) -> Size:
-    """The best of the sizes, tried in order until some in a row are no better."""
+    """The best of the sizes, tried in order until `PATIENCE` of them are no better."""
     best, since = steps[0](), 0
     for step in steps[1:]:
         size = step()

@@ -1,4 +1,4 @@
-"""What a model with states answers once its tables are there: paths, stays, what comes next."""
+"""Inference with a fitted model that has states: paths, stays, predictions, samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sojourn.io.sources import Scan
 
 
 class StateModel(SequenceModel):
-    """What follows from `params_`, `initial_` and `vocabulary_`, however they were learned."""
+    """Everything that follows from `params_`, `initial_` and `vocabulary_`."""
 
     params_: Params
     initial_: Floats | None
@@ -32,7 +32,7 @@ class StateModel(SequenceModel):
 
     @property
     def has_states(self) -> bool:
-        """True: what it learns are the tables of its states."""
+        """True."""
         return True
 
     @property
@@ -57,13 +57,13 @@ class StateModel(SequenceModel):
 
     @property
     def expected_durations_(self) -> Floats:
-        """Mean stay in each state, in steps."""
+        """Mean duration of each state, in steps."""
         D = self._fitted().duration
         return D @ np.arange(1, D.shape[1] + 1)
 
     @property
     def occupancy_(self) -> Floats:
-        """Share of time spent in each state in the long run."""
+        """Long-run fraction of time in each state."""
         A = self._fitted().transition
         # Averaging over two steps makes a cycle of states converge, too.
         visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ self.startprob_
@@ -96,7 +96,7 @@ class StateModel(SequenceModel):
         return self.decode(X, lengths=lengths)[0]
 
     def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
-        """The most probable path of each sequence, and the log-probability of both together.
+        """The most probable path of each sequence, and their joint log-probability.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class StateModel(SequenceModel):
         return np.split(found.states, sequences.offsets[1:-1]), found.log_prob
 
     def predict_proba(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """``p(state at t | the whole sequence)`` at every step of each sequence.
+        """``p(state at t | all symbols of the sequence)`` at every step of each sequence.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class StateModel(SequenceModel):
         return stays(found, gamma, sequences.offsets)
 
     def remaining(self, X: Any, *, lengths: Any = None) -> Floats:
-        """How much longer the current stay lasts: p(r more steps) after each sequence.
+        """Distribution of the remaining steps of the current stay, after each sequence.
 
         Parameters
         ----------
@@ -153,12 +153,12 @@ class StateModel(SequenceModel):
         Returns
         -------
         array (n, max_duration)
-            Column r is r more steps; column 0 says that the next step is in another stay.
+            Column r is the probability of r more steps; column 0: the stay ends here.
         """
         return self._now(X, lengths).sum(axis=1)
 
     def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps after each sequence.
+        """Distribution of the symbol `horizon` steps after each sequence.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class StateModel(SequenceModel):
 
     @property
     def n_parameters_(self) -> int:
-        """Number of free parameters: entries that are not zero, less one a row."""
+        """Number of free parameters: positive entries minus one per row."""
         return n_parameters(self._fitted(), self.durations)
 
     def aic(self, X: Any, *, lengths: Any = None) -> float:
@@ -212,7 +212,7 @@ class StateModel(SequenceModel):
         return 2.0 * self.n_parameters_ - 2.0 * float(self.score_samples(X, lengths=lengths).sum())
 
     def bic(self, X: Any, *, lengths: Any = None) -> float:
-        """Bayesian information criterion on `X`, a symbol being an observation: lower is better.
+        """Bayesian information criterion on `X`, one observation per symbol: lower is better.
 
         Parameters
         ----------

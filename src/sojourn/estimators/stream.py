@@ -1,8 +1,8 @@
-"""Scoring as symbols come: the kernels of batch scoring, one step at a time.
+"""Online scoring: the kernels of batch scoring, one symbol at a time.
 
-A scorer keeps the state that the batch kernel keeps and calls that kernel, so that every surprise
-is the one of `surprise` on all symbols so far, to the bit. What differs from model to model, the
-state and the kernel, is in `stream_models`.
+A scorer keeps the state of the batch kernel and calls that kernel, so that every surprise equals
+that of `surprise` on all symbols so far, to the bit. The state and the kernel of each model are in
+`stream_models`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Snapshot = dict[str, Any]
 class OnlineScorer(ABC):
     """Surprise of one symbol after another; made by ``model.stream()``.
 
-    Symbols are those of training, None where one is missing; the model's `unknown` decides what an
-    unknown one is. A symbol that is refused leaves the state as it was. Not for several threads at
-    once: `fork` gives each its own.
+    Symbols are those of training, None where one is missing; the model's `unknown` decides how
+    unknown symbols are treated. A refused symbol does not change the state. A scorer must not be
+    shared by threads: `fork` makes one for each.
 
     Parameters
     ----------
     vocabulary : array
         The symbols, sorted.
     unknown : {"error", "missing"}
-        What a symbol outside the vocabulary is.
+        How a symbol outside the vocabulary is treated.
     start : array
         The state before the first symbol.
 
@@ -76,7 +76,7 @@ class OnlineScorer(ABC):
         self._set_state(state)
 
     def update(self, symbol: str | int | None) -> float:
-        """``-log p(symbol | all before it)`` in nats, after which the symbol is part of the past.
+        """Surprise ``-log p(symbol | all before it)`` of the next symbol, in nats.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class OnlineScorer(ABC):
         return self._out.item()
 
     def update_many(self, symbols: Any) -> Floats:
-        """Surprise of each of the symbols, which come in this order.
+        """Surprise of each of the next symbols, in their order.
 
         Parameters
         ----------
@@ -101,8 +101,8 @@ class OnlineScorer(ABC):
         if isinstance(symbols, Sequences):
             if len(symbols) != 1:
                 raise SojournError(
-                    f"a stream is one sequence, and there are {len(symbols)}; use a scorer for "
-                    f"each, which `fork` gives"
+                    f"a stream is one sequence, and there are {len(symbols)}; use one scorer per "
+                    f"sequence, made by `fork`"
                 )
         elif adapters.is_collection(symbols) and hasattr(symbols, "__len__") and len(symbols) == 0:
             return np.empty(0)
@@ -116,7 +116,7 @@ class OnlineScorer(ABC):
 
     @abstractmethod
     def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order.
+        """Distribution of the symbol `horizon` steps ahead, in the order of the vocabulary.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class OnlineScorer(ABC):
         """
 
     def snapshot(self) -> Snapshot:
-        """Where the stream stands, as a small dictionary that JSON can hold.
+        """The state of the stream as a small dictionary that JSON can hold.
 
         Examples
         --------
@@ -142,7 +142,7 @@ class OnlineScorer(ABC):
         return {"stream": 1, "model": self._model(), "seen": self.n_seen, "state": state}
 
     def restore(self, snapshot: Mapping[str, Any]) -> Self:
-        """Continue from where a stream of the same model stood.
+        """Continue from the snapshot of a stream of the same model.
 
         Parameters
         ----------
@@ -162,9 +162,11 @@ class OnlineScorer(ABC):
         if version != 1:
             raise SojournError(f"a snapshot of version {version!r} is not known; expected 1")
         if model != self._model():
-            raise SojournError("the snapshot is of another model; restore it with the one it is of")
+            raise SojournError(
+                "the snapshot is of another model; restore it with the model it came from"
+            )
         if type(seen) is not int or seen < 0 or not self._valid(state.astype(np.float64), seen):
-            raise SojournError("the snapshot is damaged: its state is none that a stream can have")
+            raise SojournError("the snapshot is damaged: no stream can have its state")
         self._set_state(state.astype(np.float64))
         self.n_seen = seen
         return self
@@ -176,7 +178,7 @@ class OnlineScorer(ABC):
         return self
 
     def fork(self) -> Self:
-        """Another scorer that stands at the same point; the two continue apart.
+        """Another scorer with the same past; the two continue independently.
 
         They share the tables of the model, so that thousands of streams need little memory.
         """
@@ -206,7 +208,7 @@ class OnlineScorer(ABC):
         raise SojournError(f"symbol {value!r} at position {self.n_seen} of the stream {reason}")
 
     def _model(self) -> str:
-        """A fingerprint of the model, by which a snapshot knows its own."""
+        """A fingerprint of the model, which snapshots contain."""
         if not self._digest:
             digest = hashlib.sha256(repr(self.vocabulary.tolist()).encode())
             for array in self._tables():
