@@ -139,14 +139,14 @@ def rank_report(
 
     A singular value counts if it exceeds the largest one times the longer side of the matrix times
     2.2e-16 (numpy's rule). A rank below the claim may thus mean no more than that float64 does not
-    see it: `exact_rank_report` tells.
+    show it: use `exact_rank_report`.
 
     Parameters
     ----------
     params : Params
         The model.
     windows : {"theorem", "contiguous"} or sequence of int
-        The window: Theorem 1's offsets, as many symbols in a row, or offsets of one's own.
+        The window: Theorem 1's offsets, as many consecutive symbols, or given offsets.
     before : int, optional
         Steps from the start of a sequence to the left window's first symbol; `max_duration` where
         not given.
@@ -157,7 +157,7 @@ def rank_report(
         The lines: ``"V"`` one step; ``"K"`` p(x_t, d_t); ``"T"`` states of the right window given
         (x_t, d_t), read from t+1 on; ``"F right"`` and ``"F left"`` symbols of the right and left
         windows given (x_t, d_t); ``"M"`` both windows with one symbol between; ``"H"`` with none;
-        ``"M_oo"`` two symbols in a row; and the lemmas on Khatri-Rao products: ``"lemma 6"``
+        ``"M_oo"`` two consecutive symbols; and the lemmas on Khatri-Rao products: ``"lemma 6"``
         D ⊙ I; ``"lemma 7"`` [A_1 ... A_{n_d}] ⊙ E, where the A are T summed over its first state;
         ``"lemma 8"`` the sum of 𝒳's columns in place of any one of them (the worst case).
 
@@ -261,12 +261,12 @@ def _report(
         rows, (params.start, params.transition, params.duration, params.emission)
     )
     V = reduce(step_matrix(X, D))
-    law = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
+    now = reduce((start.T * D).T.reshape(full, 1))  # p(x, d) at the first step
     for _ in range(steps):
-        law = product(V, law)
+        now = product(V, now)
 
     T = future_states(V, n_x, offsets, product)
-    left = past_states(V, law[:, 0], n_x, offsets, product)
+    left = past_states(V, now[:, 0], n_x, offsets, product)
     F_right = _symbols(T, emission, len(offsets), product)
     joint = _symbols(left, emission, len(offsets), product)  # F_left · K
     K = reduce(joint.sum(0))
@@ -317,7 +317,7 @@ def _lemmas(X: Matrix, D: Matrix, T: Matrix, arithmetic: _Arithmetic) -> list[Ra
 
 
 def _symbols(states: Matrix, emission: Matrix, length: int, product: Product) -> Matrix:
-    """Law of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
+    """Distribution of a window's symbols from that of its states: (⊗ O) T, one symbol at a time."""
     n_x, n_o = emission.shape
     columns = states.shape[1]
     F = states
