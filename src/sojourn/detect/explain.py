@@ -225,8 +225,8 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
 def _of_surprise(norms: Norms, one: Sequences, steps: Floats, order: list[int]) -> Iterator[Reason]:
     mean, spread = norms.surprise
     for t in order:
-        symbol, chance = one.vocabulary[one.codes[t]], float(np.exp(-steps[t]))
-        text = f"{symbol} at step {t} is a surprise: the model gave it a chance of {chance:.1g}"
+        symbol, p = one.vocabulary[one.codes[t]], float(np.exp(-steps[t]))
+        text = f"{symbol} at step {t} is surprising: its probability under the model was {p:.1g}"
         if not np.isfinite(steps[t]):
             text = f"{symbol} at step {t} is impossible under the model, after what came before"
         # The distribution of surprises has a long tail: that of the roots is nearer to normal.
@@ -254,7 +254,7 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
         if total and count / total < 0.01:
             text = (
                 f"goes from {names[x]} to {names[following.state]} at step {stop}, as {count:.0f} "
-                f"of {total:.0f} normal changes from there do"
+                f"of {total:.0f} normal transitions from there do"
             )
             weight = _odds((count + 0.5) / (total + 1))
             yield Reason("transition", text, weight, stop - 1, stop + 1)

@@ -158,7 +158,7 @@ def _facts(
             "different symbols",
             f"{np.unique(seen).size:,} of them occur",
         ),
-        (f"{size}", name, f"{words}, scored by {detector.method}"),
+        (f"{size}", name, f"{words}; score: {detector.method}"),
     ]
     if known and known.both:
         from sklearn.metrics import roc_auc_score

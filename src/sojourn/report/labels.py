@@ -56,7 +56,7 @@ def read_known(labels: Any, n: int, normal_label: Any = None) -> Known:
         return Known([str(v) for v in values], values != named[0])
     else:
         some = sorted(map(repr, found))
-        shown = ", ".join(some[:6] + ["…"] * (len(some) > 6))
+        shown = ", ".join(some[:6]) + (", …" if len(some) > 6 else "")
         raise SojournError(
             f"labels are {shown}; expected True and False, 0 and 1 (1 is abnormal), -1 and +1 (-1 "
             f"is abnormal), or names of which one is 'normal'; say which one is normal with "

@@ -95,10 +95,10 @@
 
   const draw = (place) => {
     const item = data.items[place];
-    const whole = $(`#case-${place} .timeline`);
-    if (whole.childElementCount) return;
+    const timeline = $(`#case-${place} .timeline`);
+    if (timeline.childElementCount) return;
     const box = make("div", "chart");
-    whole.append(box);
+    timeline.append(box);
     const n = item.codes.length;
     const least = n / 420; // so that one step of thousands can be seen
     const bar = (from, to) => {
@@ -110,7 +110,7 @@
     const middles = item.reasons
       .map((where, i) => where && { x: (where[0] + where[1]) / 2 / n, name: String(i + 1) })
       .filter(Boolean).sort((a, b) => a.x - b.x);
-    const apart = 22 / Math.max(whole.clientWidth * 0.8, 200); // the width of a flag
+    const apart = 22 / Math.max(timeline.clientWidth * 0.8, 200); // the width of a flag
     middles.forEach((flag, i) => {
       if (i) flag.x = Math.max(flag.x, middles[i - 1].x + apart);
     });
@@ -211,7 +211,7 @@
     over.append(cursor);
     box.append(over);
     const read = make("p", "read", "Point at a step, or use the arrow keys.");
-    whole.append(read);
+    timeline.append(read);
     if (stateAt.length) {
       const key = make("p", "key");
       [...new Set(stateAt)].sort((a, b) => a - b).forEach((state) => {
@@ -219,7 +219,7 @@
         entry.style.setProperty("--own", `var(--c${state % 10})`);
         key.append(entry);
       });
-      whole.append(key);
+      timeline.append(key);
     }
 
     let step = -1;
