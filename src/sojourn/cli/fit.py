@@ -20,7 +20,8 @@ def _number_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _offsets(text: str) -> str | tuple[int, ...]:
+def window(text: str) -> str | tuple[int, ...]:
+    """Offsets, or the name of a rule to choose them by."""
     if not text[:1].isdigit():
         return text
     try:
@@ -30,6 +31,10 @@ def _offsets(text: str) -> str | tuple[int, ...]:
 
 
 NUMBER: dict[str, Any] = {"type": _number_or_auto, "metavar": "N|auto"}
+METHOD = click.Choice(["hsmm", "spectral"])
+INIT = click.Choice(["spectral", "moments", "random"])
+ALGORITHM = click.Choice(["adjacent", "pooled", "per_step"])
+SELF = "self-transitions"
 
 
 @click.command()
@@ -37,40 +42,19 @@ NUMBER: dict[str, Any] = {"type": _number_or_auto, "metavar": "N|auto"}
 @options.scans_data
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of EM after each pass.")
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint, if there is one.")
-@click.option(
-    "--method",
-    "estimator",
-    type=click.Choice(["hsmm", "spectral"]),
-    default="hsmm",
-    help="Estimator: HSMM (by EM) or SpectralHSMM. [hsmm]",
-)
+@click.option("--method", "estimator", type=METHOD, default="hsmm", help="Estimator. [hsmm]")
 @click.option("--states", "n_states", **NUMBER, default="auto", help="Number of states. [auto]")
 @click.option("--max-duration", **NUMBER, default="auto", help="Longest stay, in steps. [auto]")
-@click.option("--init", type=click.Choice(["spectral", "moments", "random"]), help="Start of EM.")
+@click.option("--init", type=INIT, help="Start of EM.")
 @click.option("--max-iter", type=int, help="Maximum number of passes of EM.")
 @click.option("--tol", type=float, help="Smallest gain of a pass, in nats per symbol.")
 @click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
 @click.option("--pseudocount", type=float, help="Added to every expected count.")
-@click.option(
-    "--left-censored", is_flag=True, default=None, help="First stays may have begun earlier."
-)
-@click.option(
-    "--algorithm",
-    type=click.Choice(["adjacent", "pooled", "per_step"]),
-    help="Which moments a SpectralHSMM counts.",
-)
-@click.option(
-    "--windows",
-    type=_offsets,
-    metavar="WINDOW",
-    help="auto, theorem, contiguous, or such as 0,1,4.",
-)
+@click.option("--left-censored", is_flag=True, default=None, help="First stays may be incomplete.")
+@click.option("--algorithm", type=ALGORITHM, help="Which moments the spectral method counts.")
+@click.option("--windows", type=window, help="auto, theorem, contiguous, or such as 0,1,4.")
 @click.option("--rank", **NUMBER, help="Number of singular directions.")
-@click.option(
-    "--self-transitions/--no-self-transitions",
-    default=None,
-    help="Whether a state may follow itself.",
-)
+@click.option(f"--{SELF}/--no-{SELF}", default=None, help="Whether a state may follow itself.")
 @click.option("--unknown", type=options.UNKNOWN, help="For symbols not seen in training. [error]")
 @click.option("--seed", "random_state", type=int, help="Seed of the random numbers.")
 @click.option("--jobs", "n_jobs", type=int, help="Number of threads (all cores if omitted).")
@@ -100,9 +84,7 @@ def fit(
     for name in ONLY_SPECTRAL if estimator == "hsmm" else ONLY_HSMM:
         if name in arguments:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {estimator}.")
-    how: dict[str, Any] = (
-        {"checkpoint": checkpoint, "resume": resume} if checkpoint or resume else {}
-    )
+    how = options.given(checkpoint=checkpoint, resume=resume or None)
     if how and estimator != "hsmm":
         raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
     if scan and detector:

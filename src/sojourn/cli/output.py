@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import click
@@ -46,12 +46,7 @@ class Output(NamedTuple):
 writes_results = grouped(
     "output",
     Output,
-    click.option(
-        "--format",
-        "shape",
-        type=SHAPE,
-        help="Format of the results (a table on a terminal, CSV elsewhere).",
-    ),
+    click.option("--format", "shape", type=SHAPE, help="Format (on a terminal a table, else CSV)."),
     click.option("--output", "-o", metavar="FILE", help="Write to a .csv, .json or .parquet file."),
 )
 
@@ -146,8 +141,4 @@ def long(sequences: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-_TEXT: dict[str, Callable[[IO[str], Columns], None]] = {
-    "table": _table,
-    "csv": _csv,
-    "json": _json,
-}
+_TEXT = {"table": _table, "csv": _csv, "json": _json}

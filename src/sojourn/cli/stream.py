@@ -20,14 +20,8 @@ LONGEST_LINE = 1 << 20  # bytes; an endless line must not fill the memory
 
 @click.command()
 @options.uses_model
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of each line. [text]",
-)
-def stream(saved: Saved, shape: str) -> None:
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), help="Format. [text]")
+def stream(saved: Saved, shape: str | None) -> None:
     """Write the surprise of symbols read from standard input.
 
     A line is a symbol, or an id and a symbol with a tab between them; an empty symbol is missing.

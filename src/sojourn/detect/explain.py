@@ -267,11 +267,12 @@ def _of_occupancy(norms: Norms, names: list[str], stays: list[Segment]) -> Itera
     z = abs(np.sqrt(part) - mean) / spread
     for x, name in enumerate(names):
         if much := _outside(part[x], low[x], high[x]):
-            text = f"is in {name} {_percent(part[x])} of the time; 99 % of normal sequences are"
-            text = f"{text} {much}"
-            if part[x] == 0:
-                least = _percent(low[x])
-                text = f"is never in {name}; 99 % of normal sequences are, {least} of the time"
+            text = (
+                f"spends {_percent(part[x])} of the time in {name}"
+                if part[x]
+                else f"is never in {name}"
+            )
+            text = f"{text}; 99 % of normal sequences spend {much} of the time there"
             yield Reason("state", text, float(z[x]))
 
 
