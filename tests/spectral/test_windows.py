@@ -21,7 +21,7 @@ from sojourn.spectral.windows import (
     theorem_offsets,
     window_length,
 )
-from sojourn.theory.modular import PRIME, exact_rank, inverse, product, residues, row_basis
+from sojourn.theory.modular import PRIME, inverse, product, residues, row_basis
 from sojourn.theory.rank_report import exact_rank_report, rank_report
 from sojourn.theory.step import (
     check_table,
@@ -37,6 +37,12 @@ ROUNDING = 1e-12
 
 SIZES = [(2, 2, 3), (4, 6, 5), (3, 20, 4)]
 AVIATION = [(5, 10, 9), (6, 20, 9), (7, 30, 9), (8, 40, 9)]
+
+
+def exact_rank(A):
+    """Rank modulo p of a matrix of integers or of float64, taken at their exact values."""
+    floats = np.issubdtype(A.dtype, np.floating)
+    return len(row_basis(residues(A) if floats else (A % PRIME).astype(np.uint64)))
 
 
 def left_offsets(offsets):

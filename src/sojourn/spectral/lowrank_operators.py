@@ -15,13 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
-from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.errors import SojournError
-from sojourn.spectral.count_sparse import Sparse
-from sojourn.spectral.operators import ROUNDING, Operators, inverse, inverse_root
+from sojourn.spectral.count_sparse import Codes, Ids, Sparse
+from sojourn.spectral.operators import ROUNDING, Spectrum, inverse, scaled_svd
 
 Array = NDArray[np.float64]
 
@@ -82,27 +81,27 @@ class SharedSpectrum:
         """The rank before any cut."""
         return len(self.stop)
 
-    def cut(self, rank: int) -> Operators | SharedOperators:
+    def cut(self, rank: int) -> SharedOperators:
         """Operators of the leading `rank` directions."""
         k = min(rank, self.max_rank)
         start, stop, rest = self.start[:k], self.stop[:k], self.rest[:k]
         scale = rest @ stop
         rest = rest / (scale if scale > 0 else 1)
         B = np.ascontiguousarray(self.B[:, :k, :k])
-        if len(self.frequency) < SHARED_FROM:
-            return Operators(start, B[None], stop, rest[None], self.singular_values, k)
         ends = (start, stop, rest)
         return SharedOperators(*ends, self.modes, B, self.frequency, self.singular_values, k)
 
 
-def decompose_sparse(table: Sparse, max_rank: int, n_states: int, seed: int = 0) -> SharedSpectrum:
+def decompose_sparse(
+    table: Sparse, max_rank: int, n_states: int, seed: int = 0
+) -> Spectrum | SharedSpectrum:
     """Operators of a sparse table, up to a rank; where symbols share them, by n_states modes."""
     # One thread adds in one order: the same bits always.
     with threadpool_limits(1, user_api="blas"):
         return _decompose(table, max_rank, n_states, seed)
 
 
-def _decompose(table: Sparse, max_rank: int, n_states: int, seed: int) -> SharedSpectrum:
+def _decompose(table: Sparse, max_rank: int, n_states: int, seed: int) -> Spectrum | SharedSpectrum:
     n_o, length = table.n_symbols, len(table.offsets)
     n = table.counts.sum()
     weight_L = _sums(table.L, table.counts, len(table.left))
@@ -120,9 +119,7 @@ def _decompose(table: Sparse, max_rank: int, n_states: int, seed: int) -> Shared
     W, G = np.ascontiguousarray(V[:, :k]), np.ascontiguousarray(G[:k].T)
     average, before = H.sum(axis=0), H.sum(axis=1)
     first = np.bincount(pool_R, table.first, n_R) + average
-    symbols = table.symbols
-    seen = np.bincount(symbols, table.counts, n_o) + 0.5  # none is impossible
-    entries, L, R1, p = _by_symbol(symbols, L, R1, p, n_o, n_R)
+    entries, L, R1, p = _by_symbol(table.symbols, L, R1, p, n_o, n_R)
     if n_o < SHARED_FROM:
         modes = shares = np.eye(n_o)
     else:
@@ -130,21 +127,18 @@ def _decompose(table: Sparse, max_rank: int, n_states: int, seed: int) -> Shared
     B = np.zeros((modes.shape[1], k, k))
     _mix(entries, L, R1, p, G, W, shares, B)
     ends = (first / first.sum() @ W, G.T @ before, average @ W)
+    if n_o < SHARED_FROM:
+        return Spectrum(s, B, *ends)
+    seen = np.bincount(table.symbols, table.counts, n_o) + 0.5  # none is impossible
     return SharedSpectrum(s, modes, B, *ends, seen / seen.sum())
 
 
-def _sums(groups: NDArray[np.int32], counts: NDArray[np.int64], n: int) -> Array:
+def _sums(groups: Ids, counts: Codes, n: int) -> Array:
     return np.asarray(np.bincount(groups, counts, n), np.float64)
 
 
 def _modes(
-    sizes: NDArray[np.int64],
-    L: NDArray[np.int32],
-    R: NDArray[np.int32],
-    p: Array,
-    shape: tuple[int, int],
-    rank: int,
-    seed: int,
+    sizes: Codes, L: Ids, R: Ids, p: Array, shape: tuple[int, int], rank: int, seed: int
 ) -> tuple[Array, Array]:
     """What each symbol is made of, and its share in each of the matrices, (n_o, m) both.
 
@@ -156,14 +150,11 @@ def _modes(
     beside = np.concatenate([L, R.astype(np.int64) + shape[0]])
     where = (np.tile(owner, 2), beside)
     M = sp.csr_array((np.tile(p, 2), where), (n_o, sum(shape)))
-    f: Array = M.sum(axis=1)
-    a, b = inverse_root(f), inverse_root(M.sum(axis=0))
-    scaled = sp.csr_array(sp.diags_array(a) @ M @ sp.diags_array(b))
-    U, _, _ = randomized_svd(scaled, min(rank, n_o), n_iter=4, random_state=seed)
-    return np.sqrt(f)[:, None] * U, a[:, None] * U
+    a, U, _, _, _ = scaled_svd(M, min(rank, n_o), seed)
+    return np.sqrt(M.sum(axis=1))[:, None] * U, a[:, None] * U
 
 
-def pools(nearest: NDArray[np.int64], weights: Array, most: int) -> NDArray[np.int32]:
+def pools(nearest: Codes, weights: Array, most: int) -> Ids:
     """The pool of each window: its own for the frequent ones, one for all others near a symbol.
 
     `nearest` is the symbol of each window that is nearest to t, `weights` how often the window
@@ -187,13 +178,8 @@ def pools(nearest: NDArray[np.int64], weights: Array, most: int) -> NDArray[np.i
 
 
 def _by_symbol(
-    symbols: NDArray[np.int32],
-    L: NDArray[np.int32],
-    R: NDArray[np.int32],
-    p: Array,
-    n_o: int,
-    n_R: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], Array]:
+    symbols: Ids, L: Ids, R: Ids, p: Array, n_o: int, n_R: int
+) -> tuple[Codes, Ids, Ids, Array]:
     """Entries in the order of symbols, then L, then R; those that pooling made equal are added."""
     keys = (symbols.astype(np.int64) * (int(L.max()) + 1) + L) * n_R + R
     order = np.argsort(keys, kind="stable")

@@ -118,22 +118,30 @@ class Inverse(NamedTuple):
 
 
 def inverse(M: Any, rank: int, seed: int = 0) -> Inverse:
-    """A rank-k inverse of a table of counts, dense or a SciPy sparse array.
+    """A rank-k inverse of a table of counts; with exact moments any inverse will do."""
+    a, U, s, Vt, b = scaled_svd(M, rank, seed)
+    kept = s[:rank]
+    reciprocal = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > ROUNDING * s[0])
+    return Inverse(b[:, None] * Vt.T, (U * reciprocal).T * a, s)
 
-    The SVD is of diag(a) M diag(b), with a and b the inverse roots of the row and column sums: the
-    noise of its entries is then about equal. With exact moments any inverse will do.
+
+def scaled_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array, Array, Array]:
+    """diag(a) M diag(b) ≈ U diag(s) Vᵀ of rank k, for a dense table or a SciPy sparse array.
+
+    a and b are the inverse roots of the row and column sums: the noise of the entries is then about
+    equal. Returns a, U (n_L, k), s, Vᵀ (k, n_R) and b; s may be longer than k.
     """
     sparse = issparse(M)
     M = M if sparse else np.asarray(M, np.float64)
     a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
-    scaled: Any = csr_array(diags_array(a) @ M @ diags_array(b)) if sparse else a[:, None] * M * b
-    if not sparse and (min(M.shape) <= DENSE or rank > min(M.shape) // 4):
-        U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
-    else:
+    scaled: Any = (
+        a[:, None] * M * b if not sparse else csr_array(diags_array(a) @ M @ diags_array(b))
+    )
+    if sparse or (min(M.shape) > DENSE and rank <= min(M.shape) // 4):
         U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
-    U, V, kept = U[:, :rank], Vt[:rank].T, s[:rank]
-    reciprocal = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > ROUNDING * s[0])
-    return Inverse(b[:, None] * V, (U * reciprocal).T * a, s)
+    else:
+        U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
+    return a, U[:, :rank], s, Vt[:rank], b
 
 
 def inverse_root(sums: Any) -> Array:

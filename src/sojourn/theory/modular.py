@@ -11,8 +11,6 @@ A residue is a uint64 below p, so that a product of two fits with room to spare;
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -50,13 +48,6 @@ def row_basis(A: Residues) -> Residues:
     echelon = np.ascontiguousarray(A).copy()
     rank = _eliminate(echelon)
     return echelon[:rank]
-
-
-def exact_rank(A: NDArray[Any]) -> int:
-    """Rank modulo p of a matrix of integers or of float64, taken at their exact values."""
-    if np.issubdtype(A.dtype, np.floating):
-        return len(row_basis(residues(A.astype(np.float64, copy=False))))
-    return len(row_basis((A % PRIME).astype(np.uint64)))
 
 
 @njit(cache=True, nogil=True)
