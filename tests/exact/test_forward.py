@@ -55,7 +55,7 @@ def one(codes, n_symbols):
 
 
 class Case:
-    """A tiny model, a sequence of up to five codes, and what enumeration says of them."""
+    """A tiny model, a sequence of up to five codes, and what enumeration gives for them."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ class Case:
 def cases():
     found = [Case(seed) for seed in range(N_MODELS)]
     possible = sum(case.truth.probability > 0.0 for case in found)
-    assert N_MODELS // 2 < possible < N_MODELS  # both kinds are well represented
+    assert N_MODELS // 2 < possible < N_MODELS  # possible and impossible ones are well represented
     return found
 
 
@@ -187,7 +187,7 @@ def test_expected_counts_of_each_sequence_add_up_to_those_of_all():
 
 
 def test_labels_everywhere_leave_plain_counts():
-    # Stays are seen whole except the last; no self-transitions, so labels give them away.
+    # Stays are seen in full except the last; no self-transitions, so labels give them away.
     p = Params.random(3, 5, 4, rng=0)
     X, states, remaining = p.sample(1, 500, rng=1, return_states=True)
     counts = expected_counts(p, X, labels=states)
@@ -199,8 +199,8 @@ def test_labels_everywhere_leave_plain_counts():
     np.add.at(duration, (states[firsts[1:-1]], remaining[firsts[1:-1]] - 1), 1)
     np.add.at(transition, (states[firsts[:-1]], states[firsts[1:]]), 1)
     last, seen = states[-1], 500 - firsts[-1]
-    law = np.where(np.arange(5) >= seen - 1, p.duration[last], 0.0)
-    duration[last] += law / law.sum()
+    weights = np.where(np.arange(5) >= seen - 1, p.duration[last], 0.0)
+    duration[last] += weights / weights.sum()
     np.testing.assert_allclose(counts.duration, duration, rtol=EXACT, atol=EXACT)
     np.testing.assert_allclose(counts.transition, transition, rtol=EXACT)
 
@@ -214,7 +214,7 @@ def test_a_missing_symbol_may_be_any():
 
 @pytest.mark.parametrize("n_states", [1, 2, 3, 4, 5, 8, 9])
 @pytest.mark.parametrize("max_duration", [1, 2, 4, 5, 8, 17])
-def test_every_width_of_table_agrees_with_the_twin_in_logs(n_states, max_duration):
+def test_every_width_of_table_agrees_with_the_recursion_in_logs(n_states, max_duration):
     # Tables are padded to lanes of four: widths on either side of a multiple.
     p = Params.random(n_states, max_duration, 3, rng=n_states, self_transitions=True)
     codes = np.random.default_rng(0).integers(-1, 3, size=60)
@@ -255,7 +255,7 @@ def _log_forward(start, A, D, B, codes):
     return total
 
 
-def test_a_million_symbols_agree_with_the_twin_in_logs():
+def test_a_million_symbols_agree_with_the_recursion_in_logs():
     p = Params.random(3, 4, 5, rng=0, self_transitions=True)
     X = p.sample(1, 1_000_000, rng=1)
     with np.errstate(divide="ignore"):
@@ -273,20 +273,20 @@ def test_a_million_symbols_agree_with_the_twin_in_logs():
     np.testing.assert_allclose(state_probabilities(p, X).sum(1), 1.0, rtol=2e-15)
 
 
-def test_blocks_do_not_change_what_is_found(monkeypatch):
+def test_result_is_independent_of_block_size(monkeypatch):
     p = Params.random(3, 5, 4, rng=2)
     X = p.sample(20, np.arange(1, 201, 10), rng=3)
-    whole = expected_counts(p, X), state_probabilities(p, X)
+    at_once = expected_counts(p, X), state_probabilities(p, X)
     for steps in (1, 2, 7, 64):
         monkeypatch.setattr(
             "sojourn.exact.expected_counts.block_steps",
             lambda n_cells, longest, n=steps: min(n, longest),
         )
         cut = expected_counts(p, X), state_probabilities(p, X)
-        assert cut[0].log_likelihood == whole[0].log_likelihood
+        assert cut[0].log_likelihood == at_once[0].log_likelihood
         for name in COUNTS:
-            np.testing.assert_array_equal(getattr(cut[0], name), getattr(whole[0], name))
-        np.testing.assert_array_equal(cut[1], whole[1])
+            np.testing.assert_array_equal(getattr(cut[0], name), getattr(at_once[0], name))
+        np.testing.assert_array_equal(cut[1], at_once[1])
 
 
 def test_memory_of_a_long_sequence_is_bounded_by_blocks_and_checkpoints():
@@ -300,7 +300,7 @@ def test_memory_of_a_long_sequence_is_bounded_by_blocks_and_checkpoints():
 
 
 def test_expected_counts_of_a_million_steps_stay_far_below_a_gigabyte():
-    # The whole table of alphas would take 2.8 GB; in a process of its own, to read its peak.
+    # The full table of alphas would take 2.8 GB; in a process of its own, to read its peak.
     script = """
         import resource
         from sojourn import Params
@@ -381,7 +381,7 @@ def test_states_that_cannot_be_reached_do_not_overflow(n_d):
     np.testing.assert_allclose(log_prob(p, X), 2000 * np.log(1e-9), rtol=EXACT)
 
 
-def test_viterbi_of_long_sequences_scores_what_it_says():
+def test_viterbi_score_of_long_sequences_is_that_of_its_path():
     for size in ((4, 6, 5), (8, 40, 9)):
         p = Params.random(*size, rng=0)
         X, states, remaining = p.sample(3, 2000, rng=1, return_states=True)

@@ -158,7 +158,7 @@ def test_what_has_probability_zero_is_never_drawn():
     assert set(zip(states, remaining, strict=True)) == {(1, 2), (1, 1), (2, 3), (2, 2), (2, 1)}
 
 
-def test_a_draw_on_a_boundary_goes_to_the_next_entry_that_can_be():
+def test_draw_on_a_boundary_takes_the_next_possible_entry():
     cumulative = np.array([0.0, 0.5, 0.5, 1.0, 1.0])
     drawn = [_pick(cumulative, u) for u in (0.0, 0.25, 0.5, np.nextafter(1.0, 0.0))]
     assert drawn == [1, 1, 3, 3]

@@ -72,19 +72,19 @@ def test_counts_are_those_of_the_dense_tables(data, window):
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_any_parts_in_any_order_add_up_to_the_same(data, window):
-    whole = sparse_of(data, window)
+    everything = sparse_of(data, window)
     cuts = [0, 1, 50, 51, 200, 300]
     parts = [sparse_of(data[a:b], window) for a, b in pairwise(cuts)]
     forwards = parts[0] + parts[1] + parts[2] + parts[3] + parts[4]
     backwards = (parts[4] + parts[3]) + (parts[2] + (parts[1] + parts[0]))
-    assert equal(forwards, whole)
-    assert equal(backwards, whole)
+    assert equal(forwards, everything)
+    assert equal(backwards, everything)
 
 
 def test_blocks_of_symbols_add_up_to_the_same(data, monkeypatch):
-    whole = sparse_of(data, (0, 1))
+    everything = sparse_of(data, (0, 1))
     monkeypatch.setattr("sojourn.spectral.count_sparse.BLOCK", 500)
-    assert equal(sparse_of(data, (0, 1)), whole)
+    assert equal(sparse_of(data, (0, 1)), everything)
 
 
 @pytest.mark.parametrize("window", [(0,), (0, 1), (0, 2)])
@@ -102,7 +102,7 @@ def test_operators_and_scores_are_those_of_the_dense_tables(window):
     np.testing.assert_allclose(scores[1], scores[0], rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_the_shared_filter_is_the_one_of_few_symbols(monkeypatch):
+def test_shared_filter_equals_the_dense_filter_on_few_symbols(monkeypatch):
     """With a mode for each symbol and equal floors nothing is left that could differ."""
     seqs = Params.random(2, 2, 4, rng=0).sample(2000, 50, rng=1)
     own = decompose_sparse(sparse_of(seqs, (0, 1)), 4, 2).cut(3)
@@ -126,14 +126,14 @@ def test_the_shared_filter_is_the_one_of_few_symbols(monkeypatch):
         )
 
 
-def test_a_score_does_not_depend_on_what_is_scored_beside_it(fitted, large):
+def test_score_does_not_depend_on_the_other_sequences(fitted, large):
     test = large[2]
     together = fitted.score_samples(test)
     assert len(test) > SIDE_BY_SIDE
     assert together.tolist() == [float(fitted.score_samples(test[i : i + 1])[0]) for i in range(40)]
 
 
-def test_large_alphabets_are_predicted_better_than_by_frequencies_and_pairs(fitted, large):
+def test_large_alphabet_is_predicted_better_than_by_n_grams(fitted, large):
     from benchmarks.ngrams import NGram
 
     p, training, test = large
@@ -146,11 +146,11 @@ def test_large_alphabets_are_predicted_better_than_by_frequencies_and_pairs(fitt
 
 def test_parts_of_a_large_alphabet_give_the_same_bits(large):
     training = large[1][:120]
-    whole = SpectralHSMM(4, 5, windows=(0,), n_jobs=1).fit(training)
+    everything = SpectralHSMM(4, 5, windows=(0,), n_jobs=1).fit(training)
     parts = SpectralHSMM(4, 5, windows=(0,), n_jobs=2).partial_fit(training[:50])
     parts.partial_fit(training[50:])
-    assert np.array_equal(parts.operators_.B, whole.operators_.B)
-    assert np.array_equal(parts.operators_.modes, whole.operators_.modes)
+    assert np.array_equal(parts.operators_.B, everything.operators_.B)
+    assert np.array_equal(parts.operators_.modes, everything.operators_.modes)
 
 
 def test_next_symbols_of_a_large_alphabet_are_a_distribution(fitted, large):
@@ -166,7 +166,7 @@ def test_next_symbols_of_a_large_alphabet_are_a_distribution(fitted, large):
     assert -np.log(before[at]) == pytest.approx(last, rel=1e-12)
 
 
-def test_a_stream_gives_the_bits_of_the_batch(fitted, large):
+def test_stream_equals_the_batch_to_the_bit(fitted, large):
     row = large[2][0]
     stream = fitted.stream()
     assert [stream.update(s) for s in row[:30]] == fitted.surprise([row])[0][:30].tolist()
@@ -176,7 +176,7 @@ def test_a_stream_gives_the_bits_of_the_batch(fitted, large):
     assert stream.update(None) == 0.0
 
 
-def test_the_raw_product_is_the_product(fitted, large):
+def test_raw_score_is_the_log_of_the_product(fitted, large):
     o, row = fitted.operators_, large[2][0][:6]
     v = o.start
     for symbol in row:
@@ -191,7 +191,7 @@ def test_the_raw_product_is_the_product(fitted, large):
     assert raw.score_samples([row])[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_saved_model_scores_to_the_same_bits_and_goes_on(fitted, large, tmp_path):
+def test_saved_model_scores_to_the_same_bits_and_takes_partial_fit(fitted, large, tmp_path):
     _, training, test = large
     fitted.save(tmp_path / "m.sojourn")
     again = sj.load(tmp_path / "m.sojourn")
@@ -225,7 +225,7 @@ def test_rare_windows_are_pooled_by_their_nearest_symbol():
     assert np.array_equal(pools(nearest, weights, 1000), np.arange(1000))
 
 
-def test_a_cap_on_windows_keeps_a_model_sound(large, monkeypatch):
+def test_cap_on_windows_leaves_a_valid_distribution(large, monkeypatch):
     monkeypatch.setattr("sojourn.spectral.lowrank_operators.MAX_WINDOWS", 100)
     _, training, test = large
     capped = SpectralHSMM(4, 5, windows=(0, 1), rank=4).fit(training)
@@ -265,7 +265,7 @@ def test_windows_that_do_not_fit_in_64_bits_are_refused():
         Shape((0, 1, 2, 3, 4), 50_000).check()
 
 
-def test_sequences_too_short_for_a_large_alphabet_are_told():
+def test_sequences_too_short_for_a_large_alphabet_raise():
     seqs = Sequences.from_array(np.arange(600).reshape(300, 2))
     with pytest.raises(SojournError, match="no sequence is long enough"):
         SpectralHSMM(2, 2).fit(seqs)

@@ -22,9 +22,9 @@ def operators(start, B, stop, rest):
 
 def noisy(algorithm, seed, rank=4):
     """Operators of a few sequences: signed, with products that are far from probabilities."""
-    kinds = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
+    flags = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
     sample = Params.random(2, 2, N_O, rng=seed).sample(40, 12, rng=seed)
-    table = count(sample, [(0, 1)], holdout=False, **kinds[algorithm]).tables[0]
+    table = count(sample, [(0, 1)], holdout=False, **flags[algorithm]).tables[0]
     return decompose(table, rank, 2).cut(rank)
 
 
@@ -80,7 +80,7 @@ def all_strings(length):
 
 
 def plain_filter(model, epsilon, row, fresh=True):
-    """The filter as its module's first lines say it, without a kernel's tricks."""
+    """The filter as its module's first lines describe it, without a kernel's tricks."""
     n_t = len(model.B)
     scale = model.start @ model.stop
     first = model.start / scale if scale > 0 else model.rest[0]
@@ -103,7 +103,7 @@ PLAIN = ["random", "random again", "random steps", "adjacent", "pooled", "per_st
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-6])
 @pytest.mark.parametrize("name", PLAIN)
-def test_the_filter_equals_a_plain_one(name, epsilon):
+def test_filter_equals_a_plain_filter(name, epsilon):
     model, sequences = make_filter(HARD[name], epsilon), given(ROWS)
     surprise, states = run(model, sequences)
     ahead = next_symbol(model, states, sequences.lengths)
@@ -115,7 +115,7 @@ def test_the_filter_equals_a_plain_one(name, epsilon):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_piece_from_mid_sequence_starts_at_the_average(name):
+def test_piece_from_mid_sequence_starts_at_the_average_state(name):
     model, sequences = make_filter(HARD[name], 1e-4), given(ROWS)
     surprise, _ = run(model, sequences, fresh=np.zeros(len(ROWS), bool))
     for i, row in enumerate(ROWS):
@@ -161,14 +161,14 @@ def test_the_filter_stays_finite_on_long_sequences_with_gaps(name):
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("horizon", [2, 3, 10])
-def test_to_look_ahead_is_to_miss_the_symbols_between(name, horizon):
+def test_prediction_ahead_equals_missing_symbols_in_between(name, horizon):
     model = make_filter(HARD[name], 1e-4)
     now, then = given(ROWS), given([[*row, *[None] * (horizon - 1)] for row in ROWS])
     ahead = next_symbol(model, run(model, now)[1], now.lengths, horizon)
     assert np.array_equal(ahead, next_symbol(model, run(model, then)[1], then.lengths))
 
 
-def test_the_far_future_forgets_the_past():
+def test_prediction_after_a_long_gap_does_not_depend_on_the_past():
     """Operators of samples do not keep probabilities summing to one; a long gap must not tell."""
     model = make_filter(noisy("pooled", 8), 1e-4)
     total = noisy("pooled", 8).B[0].sum(axis=0)
@@ -183,7 +183,7 @@ def test_the_far_future_forgets_the_past():
 
 
 @pytest.mark.parametrize("name", ["random steps", "per_step"])
-def test_threads_and_chunks_do_not_tell(name):
+def test_result_is_independent_of_n_jobs_and_chunks(name):
     rng = np.random.default_rng(1)
     codes = rng.integers(-1, N_O, 120_000).astype(np.int32)
     offsets = np.append(0, np.sort(rng.choice(np.arange(1, 120_000), 3000, replace=False)))
@@ -200,7 +200,7 @@ def test_threads_and_chunks_do_not_tell(name):
 
 
 @pytest.mark.parametrize("name", ["random", "random steps", "growing", "adjacent", "pooled"])
-def test_the_raw_product_is_the_product(name):
+def test_raw_score_is_the_log_of_the_product(name):
     model, sequences = HARD[name], given(ROWS)
     scale = model.start @ model.stop
     start = model.start / scale if scale > 0 else model.rest[0]

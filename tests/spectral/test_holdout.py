@@ -96,7 +96,7 @@ def test_blocks_of_one_sequence_are_held_out_by_themselves():
     assert eligible.fresh.sum() <= 1
 
 
-def test_a_share_of_nothing_holds_nothing_out():
+def test_share_of_zero_holds_nothing_out():
     training, eligible = split(MANY, share=0.0)
     assert len(eligible) == 0
     assert stretches(training) == list(
@@ -104,13 +104,13 @@ def test_a_share_of_nothing_holds_nothing_out():
     )
 
 
-def test_a_share_of_all_holds_all_out():
+def test_share_of_one_holds_everything_out():
     training, eligible = split(MANY, share=1.0)
     assert len(training) == 0
     assert eligible.n_total == MANY.n_total
 
 
-def test_the_type_of_an_array_of_ids_does_not_count():
+def test_hashes_do_not_depend_on_the_dtype_of_ids():
     names = ["a", "bb", "ccc", *(f"n{i}" for i in range(50))]
     narrow, wide = np.array(names), np.array([*names, "x" * 40])[:-1]
     assert narrow.dtype != wide.dtype
@@ -120,12 +120,12 @@ def test_the_type_of_an_array_of_ids_does_not_count():
     assert np.array_equal(a.keys, b.keys)
 
 
-def test_numbers_go_on_from_the_part_before():
-    whole = split(ragged(np.full(300, 4)))[1]
+def test_shift_numbers_sequences_after_the_part_before():
+    everything = split(ragged(np.full(300, 4)))[1]
     first = split(ragged(np.full(100, 4)))[1]
     then = split(ragged(np.full(200, 4)), shift=100)[1]
-    assert 0 < len(first) < len(whole)
-    assert np.array_equal(whole.keys, np.concatenate([first.keys, then.keys]))
+    assert 0 < len(first) < len(everything)
+    assert np.array_equal(everything.keys, np.concatenate([first.keys, then.keys]))
 
 
 def test_ids_that_do_not_number_the_sequences_are_not_shifted():
@@ -133,7 +133,7 @@ def test_ids_that_do_not_number_the_sequences_are_not_shifted():
     assert np.array_equal(split(names)[1].keys, split(names, shift=100)[1].keys)
 
 
-def test_the_first_sequence_is_like_any_other():
+def test_first_sequence_has_no_special_hash():
     keys = split(ragged(np.full(100, 4)), share=1.0)[1].keys
     assert np.argmin(keys) != 0
     assert keys.min() > 0
@@ -154,7 +154,7 @@ def test_within_the_bound_all_are_kept_in_the_order_of_their_keys():
     assert limit == NO_LIMIT
 
 
-def test_a_shorter_piece_does_not_slip_in_behind_one_turned_away(monkeypatch):
+def test_shorter_piece_does_not_replace_a_rejected_one(monkeypatch):
     monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
     a, b = pieces([6, 6], [1, 2]), pieces([4], [3])
     at_once = (a + b).bounded()
@@ -164,7 +164,7 @@ def test_a_shorter_piece_does_not_slip_in_behind_one_turned_away(monkeypatch):
     assert at_once[2] == in_parts[2] == 2
 
 
-def test_pieces_of_one_key_stay_or_go_together(monkeypatch):
+def test_pieces_with_the_same_key_are_kept_or_rejected_together(monkeypatch):
     monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
     kept, rest, limit = pieces([4, 5, 5], [10, 20, 20]).bounded()
     assert kept.keys.tolist() == [10]
@@ -172,7 +172,7 @@ def test_pieces_of_one_key_stay_or_go_together(monkeypatch):
     assert limit == 20
 
 
-def test_the_order_of_pieces_of_one_key_is_that_of_what_they_hold():
+def test_pieces_with_the_same_key_are_ordered_by_contents():
     both = pieces([4, 4, 3], [10, 10, 10])
     turned = both.take(np.array([2, 1, 0]))
     one, two = both.bounded()[0].compact(), turned.bounded()[0].compact()

@@ -15,18 +15,18 @@ from sojourn.spectral.moments import Tally
 
 N_O = 3
 WINDOWS = [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 1, 4), (0, 5)]
-KINDS = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
+FLAGS = {"adjacent": {}, "pooled": {"gapped": True}, "per_step": {"per_step": True}}
 
 
 # ---- plain counters -----------------------------------------------------------------------------
 
 
-def plain(kind, rows, window, weights=None):
+def plain(form, rows, window, weights=None):
     """Counts by loops over symbols, table by table."""
-    if kind == "adjacent":
+    if form == "adjacent":
         counts = reference.count_adjacent(rows, window, N_O, weights)
         return dict(zip(("H", "H_o", "first"), counts, strict=True))
-    n_t = max(map(len, rows)) if kind == "per_step" else 1
+    n_t = max(map(len, rows)) if form == "per_step" else 1
     counts = reference.count_gapped(rows, window, N_O, n_t, weights)
     return dict(zip(("M_LoR", "M_LR", "M_LR1", "M_oo", "root"), counts, strict=True))
 
@@ -66,32 +66,32 @@ def assert_equal_moments(a, b):
 
 @pytest.mark.parametrize("missing", [0.0, 0.07])
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_equal_a_plain_counter(kind, window, missing):
+@pytest.mark.parametrize("form", FLAGS)
+def test_counts_equal_a_plain_counter(form, window, missing):
     rows = ragged_rows(np.random.default_rng(len(window)), 30, 30, missing)
     rows += [[1], [None], [0, 2], [None, 1, 1, None]]
-    table = count(sequences(rows), [window], holdout=False, **KINDS[kind]).tables[0]
+    table = count(sequences(rows), [window], holdout=False, **FLAGS[form]).tables[0]
     assert table.offsets == window
-    assert_same(table, plain(kind, rows, window))
+    assert_same(table, plain(form, rows, window))
 
 
 @pytest.mark.parametrize("window", [(0, 1), (0, 2)])
-@pytest.mark.parametrize("kind", ["adjacent", "pooled"])
-def test_tiles_of_a_long_sequence_join_without_a_seam(kind, window):
+@pytest.mark.parametrize("form", ["adjacent", "pooled"])
+def test_windows_across_tiles_of_a_long_sequence_are_counted(form, window):
     rows = ragged_rows(np.random.default_rng(5), 1, 1, 0.0)
     for length in (TILE + 2 * window[-1] + 2, TILE + 2 * window[-1] + 3, 2 * TILE + 17):
         row = np.random.default_rng(length).integers(0, N_O, length).tolist()
         row[TILE // 2] = None
         rows.append(row)
-    table = count(sequences(rows), [window], holdout=False, **KINDS[kind]).tables[0]
-    assert_same(table, plain(kind, rows, window))
+    table = count(sequences(rows), [window], holdout=False, **FLAGS[form]).tables[0]
+    assert_same(table, plain(form, rows, window))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_divided_is_counted_over_the_same_steps(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_what_is_divided_is_counted_over_the_same_steps(form):
     rows = ragged_rows(np.random.default_rng(1), 200, 25, 0.1)
-    table = count(sequences(rows), [(0, 2)], holdout=False, **KINDS[kind]).tables[0]
-    if kind == "adjacent":
+    table = count(sequences(rows), [(0, 2)], holdout=False, **FLAGS[form]).tables[0]
+    if form == "adjacent":
         assert table.H.sum() > 500
         assert np.array_equal(table.H.sum(axis=1), table.H_o.sum(axis=(1, 2)))
     else:
@@ -99,19 +99,19 @@ def test_what_is_divided_is_counted_over_the_same_steps(kind):
         assert np.array_equal(table.M_LR.sum(axis=2), table.M_LR1.sum(axis=2))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_several_windows_are_counted_as_each_alone(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_several_windows_are_counted_as_each_alone(form):
     seqs = sequences(ragged_rows(np.random.default_rng(2), 60, 25, 0.05))
-    together = count(seqs, WINDOWS[:4], **KINDS[kind])
+    together = count(seqs, WINDOWS[:4], **FLAGS[form])
     for i, window in enumerate(WINDOWS[:4]):
-        alone = count(seqs, [window], **KINDS[kind])
+        alone = count(seqs, [window], **FLAGS[form])
         assert_same(together.tables[i], table_arrays(alone.tables[0]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_number_of_threads_counts_the_same(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_counts_are_independent_of_n_jobs(form):
     seqs = sequences(ragged_rows(np.random.default_rng(3), 3000, 12, 0.02))
-    one, two, three = (count(seqs, [(0,), (0, 2)], n_jobs=n, **KINDS[kind]) for n in (1, 2, 3))
+    one, two, three = (count(seqs, [(0,), (0, 2)], n_jobs=n, **FLAGS[form]) for n in (1, 2, 3))
     assert_equal_moments(one, two)
     assert_equal_moments(one, three)
 
@@ -130,46 +130,49 @@ def test_a_vocabulary_of_one_symbol():
 # ---- held out, and added up ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_held_out_and_what_is_counted_make_up_the_whole(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_held_out_and_counted_pieces_make_up_all_data(form):
     rows = ragged_rows(np.random.default_rng(4), 200, 20, 0.05)
-    moments = count(sequences(rows), [(0, 1)], **KINDS[kind])
+    moments = count(sequences(rows), [(0, 1)], **FLAGS[form])
     assert 10 < len(moments.heldout) < 100
     held = {tuple(part) for part in np.split(moments.heldout.codes, moments.heldout.begins[1:])}
     assert held <= {tuple(-1 if symbol is None else symbol for symbol in row) for row in rows}
-    assert_same(moments.with_heldout(0), plain(kind, rows, (0, 1)))
+    assert_same(moments.with_heldout(0), plain(form, rows, (0, 1)))
 
 
-@pytest.mark.parametrize("kind", ["adjacent", "pooled"])
-def test_blocks_held_out_of_one_long_sequence_are_counted_apart(kind):
+@pytest.mark.parametrize("form", ["adjacent", "pooled"])
+def test_blocks_held_out_of_one_long_sequence_are_not_counted(form):
     row = np.random.default_rng(6).integers(0, N_O, 12_345).tolist()
     seqs = sequences([row])
-    moments = count(seqs, [(0, 2)], **KINDS[kind])
+    moments = count(seqs, [(0, 2)], **FLAGS[form])
     training, held = holdout.split(seqs)
     assert len(held) > 2
     assert len(moments.heldout) == len(held)
     # A plain count of all stretches, each by itself: only the one at the start has a first window.
     for parts, table in ((training, moments.tables[0]), (held, None)):
         cut = [row[b:e] for b, e in zip(parts.begins, parts.ends, strict=True)]
-        expected = plain(kind, cut, (0, 2))
-        at_start = plain(kind, [c for c, f in zip(cut, parts.fresh, strict=True) if f], (0, 2))
-        start = "first" if kind == "adjacent" else "root"
+        expected = plain(form, cut, (0, 2))
+        at_start = plain(form, [c for c, f in zip(cut, parts.fresh, strict=True) if f], (0, 2))
+        start = "first" if form == "adjacent" else "root"
         expected[start] = at_start[start]
         if table is None:
-            whole, part = table_arrays(moments.with_heldout(0)), table_arrays(moments.tables[0])
+            everything, part = (
+                table_arrays(moments.with_heldout(0)),
+                table_arrays(moments.tables[0]),
+            )
             for name, value in expected.items():
-                assert np.array_equal(whole[name] - part[name], value), name
+                assert np.array_equal(everything[name] - part[name], value), name
         else:
             assert_same(table, expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_moments_add_to_those_of_all(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_moments_add_to_those_of_all(form):
     seqs = sequences(ragged_rows(np.random.default_rng(7), 90, 20, 0.05))
     windows = [(0,), (0, 3)]
-    at_once = count(seqs, windows, holdout=False, **KINDS[kind])
+    at_once = count(seqs, windows, holdout=False, **FLAGS[form])
     in_parts = [
-        count(part, windows, holdout=False, **KINDS[kind])
+        count(part, windows, holdout=False, **FLAGS[form])
         for part in (seqs[:1], seqs[1:40], seqs[40:])
     ]
     assert_equal_moments(at_once, in_parts[0] + in_parts[1] + in_parts[2])
@@ -185,21 +188,21 @@ def long_and_short(rng):
 
 
 @pytest.mark.parametrize("bound", [150, 1500, 1 << 17])
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_partition_in_any_order_gives_the_same_moments(kind, bound, monkeypatch):
+@pytest.mark.parametrize("form", FLAGS)
+def test_any_partition_in_any_order_gives_the_same_moments(form, bound, monkeypatch):
     monkeypatch.setattr(holdout, "MAX_SYMBOLS", bound)  # small ones turn pieces away
     rng = np.random.default_rng(bound)
-    rows = long_and_short(rng)[: 30 if kind == "per_step" else None]
-    if kind == "per_step":
+    rows = long_and_short(rng)[: 30 if form == "per_step" else None]
+    if form == "per_step":
         rows = [row[:50] for row in rows]
     names = [f"machine {i * 7}" for i in range(len(rows))]
     seqs = sequences(rows, ids=names)
-    at_once = count(seqs, [(0,), (0, 2)], **KINDS[kind])
+    at_once = count(seqs, [(0,), (0, 2)], **FLAGS[form])
     assert at_once.heldout.n_total <= bound
     for _ in range(6):
         cuts = np.sort(rng.integers(1, len(rows), rng.integers(1, 12)))
         parts = [part for part in np.split(rng.permutation(len(rows)), cuts) if len(part)]
-        moments = [count(seqs[part], [(0,), (0, 2)], **KINDS[kind]) for part in parts]
+        moments = [count(seqs[part], [(0,), (0, 2)], **FLAGS[form]) for part in parts]
         in_parts = moments[0]
         for more in moments[1:]:
             in_parts = in_parts + more
@@ -215,12 +218,12 @@ def test_numbered_sequences_in_parts_hold_out_the_same():
     assert_equal_moments(at_once, in_parts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_part_of_single_symbols_adds(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_a_part_of_single_symbols_adds(form):
     rows = [[0], [2], [0, 1, 2, 1, 0, 2]]
-    a, b = (count(sequences(r), [(0,)], holdout=False, **KINDS[kind]) for r in (rows[:2], rows[2:]))
+    a, b = (count(sequences(r), [(0,)], holdout=False, **FLAGS[form]) for r in (rows[:2], rows[2:]))
     for both in (a + b, b + a):
-        assert_same(both.tables[0], plain(kind, rows, (0,)))
+        assert_same(both.tables[0], plain(form, rows, (0,)))
 
 
 def test_sequences_too_short_for_the_window_give_what_they_can():
@@ -242,9 +245,9 @@ def test_sequences_too_short_for_the_window_give_what_they_can():
         (([(0,)], {"gapped": True}), ([(0,)], {"per_step": True})),
     ],
 )
-def test_moments_of_other_windows_or_kinds_do_not_add(first, then):
+def test_moments_of_other_windows_or_forms_do_not_add(first, then):
     seqs = sequences([[0, 1, 2] * 4])
-    a, b = (count(seqs, windows, **kind) for windows, kind in (first, then))
+    a, b = (count(seqs, windows, **form) for windows, form in (first, then))
     with pytest.raises(SojournError, match=r"moments over windows \[\(0,\)\] and .* do not add"):
         a + b
 
@@ -258,7 +261,7 @@ def test_moments_of_other_vocabularies_do_not_add():
 
 
 @pytest.mark.parametrize(
-    ("n_symbols", "window", "kind", "message"),
+    ("n_symbols", "window", "form", "message"),
     [
         (
             100,
@@ -284,14 +287,14 @@ def test_moments_of_other_vocabularies_do_not_add():
     ],
 )
 def test_tables_too_large_to_hold_say_how_large_and_what_would_fit(
-    n_symbols, window, kind, message
+    n_symbols, window, form, message
 ):
     seqs = Sequences.from_lists([[0] * 200], vocabulary=np.arange(n_symbols))
     with pytest.raises(SojournError, match=message):
-        count(seqs, [window], **KINDS[kind])
+        count(seqs, [window], **FLAGS[form])
 
 
-def test_a_window_that_is_none():
+def test_offsets_that_do_not_start_at_0_raise():
     with pytest.raises(
         SojournError, match=r"offsets of a window start at 0 and grow; got \(1, 2\)"
     ):
@@ -309,8 +312,8 @@ def part(rows):
     return sequences([ROWS[i] for i in rows], ids=[f"s{i}" for i in rows])
 
 
-def tally(kind, order):
-    counts = Tally(SHAPES, N_O, Form(kind))
+def tally(form, order):
+    counts = Tally(SHAPES, N_O, Form(form))
     for i in order:
         counts.add(part(PARTS[i]), n_jobs=1)
     return counts
@@ -323,14 +326,14 @@ def room(request, monkeypatch):
         monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", FLAGS)
 @pytest.mark.usefixtures("room")
-def test_parts_in_any_order_and_any_grouping_count_as_the_whole_at_once(kind):
-    whole = count(part(range(300)), SHAPES, **KINDS[kind])
-    assert len(whole.heldout) > 5
-    assert_equal_moments(tally(kind, [0, 1, 2]).moments(), whole)
-    assert_equal_moments(tally(kind, [2, 0, 1]).moments(), whole)
-    assert_equal_moments((tally(kind, [1]) + tally(kind, [2, 0])).moments(), whole)
+def test_parts_in_any_order_and_grouping_count_as_all_data_at_once(form):
+    everything = count(part(range(300)), SHAPES, **FLAGS[form])
+    assert len(everything.heldout) > 5
+    assert_equal_moments(tally(form, [0, 1, 2]).moments(), everything)
+    assert_equal_moments(tally(form, [2, 0, 1]).moments(), everything)
+    assert_equal_moments((tally(form, [1]) + tally(form, [2, 0])).moments(), everything)
 
 
 REPEATING = np.array([[0, 1, 2, 1, 0, 0]])
@@ -341,30 +344,30 @@ def repeated(n, ids):
     return sequences(np.tile(REPEATING, (len(ids), n)).tolist(), ids=list(ids))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", FLAGS)
 @pytest.mark.parametrize("at_once", [100, counting.AT_ONCE])
 @pytest.mark.parametrize("listed", [3, counting.LISTED])
-def test_counts_beyond_a_byte(kind, at_once, listed, monkeypatch):
+def test_counts_beyond_a_byte(form, at_once, listed, monkeypatch):
     monkeypatch.setattr(counting, "AT_ONCE", at_once)
     monkeypatch.setattr(counting, "LISTED", listed)
     monkeypatch.setattr(holdout, "MAX_SYMBOLS", 0)  # all is counted
-    n, n_steps = 400, (6 if kind == "per_step" else 600)
+    n, n_steps = 400, (6 if form == "per_step" else 600)
     parts = [repeated(n_steps // 6, range(i, i + n)) for i in range(0, 4 * n, n)]
-    a, b = (Tally(SHAPES, N_O, Form(kind)) for _ in range(2))
+    a, b = (Tally(SHAPES, N_O, Form(form)) for _ in range(2))
     for i, data in enumerate(parts):
         (a, b)[i % 2].add(data, n_jobs=1 + i // 2)
     both = (a + b).moments()
     row = REPEATING[0].tolist() * (n_steps // 6)
     for table, window in zip(both.tables, SHAPES, strict=True):
-        expected = plain(kind, [row], window, np.array([4 * n]))
+        expected = plain(form, [row], window, np.array([4 * n]))
         assert max(value.max() for value in expected.values()) > 256
         assert_same(table, expected)
 
 
-@pytest.mark.parametrize("kind", ["adjacent", "pooled"])  # counted in bytes
+@pytest.mark.parametrize("form", ["adjacent", "pooled"])  # counted in bytes
 @pytest.mark.parametrize("window", SHAPES)
-def test_all_cells_may_overflow_at_once(kind, window):
-    shape = Shape(window, N_O, Form(kind))
+def test_all_cells_may_overflow_at_once(form, window):
+    shape = Shape(window, N_O, Form(form))
     pieces, _ = holdout.split(part(range(300)), 0.0)
     full, empty = counting.buffer(shape), counting.buffer(shape)
     for counter in full.counters:
@@ -376,13 +379,13 @@ def test_all_cells_may_overflow_at_once(kind, window):
 
 
 @pytest.mark.usefixtures("room")
-def test_tallies_of_windows_that_occur(monkeypatch):
+def test_sparse_tallies_in_any_order_and_grouping_are_equal(monkeypatch):
     expected = [table.H_o.sum() for table in tally("adjacent", [0, 1, 2]).moments().tables]
     monkeypatch.setattr(tables, "MAX_DENSE", 1)
-    whole = count(part(range(300)), SHAPES)
-    assert [table.counts.sum() for table in whole.tables] == expected
+    everything = count(part(range(300)), SHAPES)
+    assert [table.counts.sum() for table in everything.tables] == expected
     for made in (tally("adjacent", [2, 0, 1]), tally("adjacent", [1]) + tally("adjacent", [2, 0])):
-        for mine, its in zip(whole.tables, made.moments().tables, strict=True):
+        for mine, its in zip(everything.tables, made.moments().tables, strict=True):
             for name in ("left", "right", "L", "R", "R1", "counts", "first"):
                 assert np.array_equal(getattr(mine, name), getattr(its, name)), name
 
@@ -404,12 +407,12 @@ SMALL = Params.random(3, 2, N_O, rng=1)
 
 
 @pytest.mark.parametrize("window", [(0,), (0, 1), (0, 2)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_exact_moments_equal_the_sum_over_all_strings(kind, window):
+@pytest.mark.parametrize("form", FLAGS)
+def test_exact_moments_equal_the_sum_over_all_strings(form, window):
     length = 2 * window[-1] + 4  # the least at which the gapped windows fit
     strings = [list(string) for string in product(range(N_O), repeat=length)]
-    expected = plain(kind, strings, window, np.exp(TINY.log_prob(strings)))
-    exact = exact_moments(TINY, [window], length=length, **KINDS[kind])
+    expected = plain(form, strings, window, np.exp(TINY.log_prob(strings)))
+    exact = exact_moments(TINY, [window], length=length, **FLAGS[form])
     for name, value in expected.items():
         assert value.sum() > 0.99, name
         # Sums of up to 3^8 products with a rounding of 1e-16 each.
@@ -417,13 +420,13 @@ def test_exact_moments_equal_the_sum_over_all_strings(kind, window):
         np.testing.assert_allclose(actual, value, rtol=0, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_of_a_large_sample_tend_to_the_exact_moments(kind):
+@pytest.mark.parametrize("form", FLAGS)
+def test_counts_of_a_large_sample_tend_to_the_exact_moments(form):
     n_batches, n, length, window = 60, 300, 12, (0, 2)
-    exact = table_arrays(exact_moments(SMALL, [window], length=length, **KINDS[kind]).tables[0])
+    exact = table_arrays(exact_moments(SMALL, [window], length=length, **FLAGS[form]).tables[0])
     samples = SMALL.sample(n_batches * n, length, rng=2)
     batches = [samples[i * n : (i + 1) * n] for i in range(n_batches)]
-    tables = [count(b, [window], holdout=False, **KINDS[kind]).tables[0] for b in batches]
+    tables = [count(b, [window], holdout=False, **FLAGS[form]).tables[0] for b in batches]
     for name, value in exact.items():
         means = np.array([getattr(table, name) for table in tables]) / n
         # Counts within a sequence depend on each other, but batches do not: so they tell the noise.

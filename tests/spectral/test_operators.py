@@ -107,10 +107,10 @@ def test_strings_shorter_than_the_windows_have_their_probabilities(algorithm, le
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_missing_symbol_is_the_sum_over_its_fillings(algorithm):
+def test_missing_symbol_is_the_sum_over_all_symbols(algorithm):
     params = Params.random(2, 3, 3, rng=6)
     model = learned(params, algorithm, 24)
-    whole = np.exp(raw(model, all_strings(params, 5))).reshape((3,) * 5)
+    everything = np.exp(raw(model, all_strings(params, 5))).reshape((3,) * 5)
     for missing in [(0,), (2,), (4,), (0, 1), (1, 3), (3, 4), (0, 2, 4), (0, 1, 2, 3, 4)]:
         seen = [i for i in range(5) if i not in missing]
         rows = []
@@ -121,7 +121,7 @@ def test_a_missing_symbol_is_the_sum_over_its_fillings(algorithm):
             rows.append(row)
         given = Sequences.from_lists(rows, vocabulary=range(3))
         actual = np.exp(raw(model, given)).reshape((3,) * len(seen))
-        np.testing.assert_allclose(actual, whole.sum(axis=missing), rtol=1e-9, atol=0)
+        np.testing.assert_allclose(actual, everything.sum(axis=missing), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("algorithm", ["adjacent", "pooled"])
@@ -161,7 +161,7 @@ def test_windows_in_a_row_have_too_low_a_rank(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_cut_is_what_a_smaller_rank_would_have_given(algorithm):
+def test_cut_equals_learning_at_the_smaller_rank(algorithm):
     params = Params.random(3, 3, 4, rng=11)
     table = exact_moments(params, [(0, 2)], length=20, **ALGORITHMS[algorithm]).tables[0]
     at_once, cut = decompose(table, 4, 3).cut(4), decompose(table, 9, 3).cut(4)
@@ -180,9 +180,9 @@ def test_the_average_state_means_the_same_at_every_step(algorithm):
     assert model.rest.shape == (n_t, len(model.start))
     np.testing.assert_allclose(model.rest @ model.stop, 1.0, rtol=1e-9)
     ahead = np.einsum("ti,toij,j->to", model.rest, model.B, model.stop)
-    # Each step has coordinates of its own, but the law behind them is one.
+    # Each step has coordinates of its own, but one distribution behind them.
     np.testing.assert_allclose(ahead, np.tile(ahead[-1], (n_t, 1)), rtol=1e-7)
-    # It lies between the laws of a symbol at the first step and at the last.
+    # It lies between the distributions of a symbol at the first step and at the last.
     codes = params.sample(20_000, 30, rng=13).codes.reshape(-1, 30)
     average = np.array([(codes == o).mean() for o in range(4)])
     np.testing.assert_allclose(ahead[0], average, atol=0.02)
@@ -209,7 +209,7 @@ def test_singular_values_are_those_of_the_scaled_table():
 
 
 @pytest.mark.parametrize("algorithm", ["adjacent", "pooled"])
-def test_random_projections_serve_large_tables_and_repeat_with_their_seed(algorithm, monkeypatch):
+def test_random_projections_are_exact_at_low_rank_and_repeat_with_seed(algorithm, monkeypatch):
     params = Params.random(2, 2, 5, rng=16)
     expected = learned(params, algorithm)
     monkeypatch.setattr(operators, "DENSE", 10)  # the table has 25 rows

@@ -76,7 +76,7 @@ def test_a_given_rank_is_kept_and_the_rest_is_chosen():
         assert {trial.offsets for trial in chosen.trials} == set(WINDOWS)
 
 
-def test_epsilon_is_one_of_a_few_and_at_most_a_hundredth_a_symbol():
+def test_epsilon_is_a_candidate_and_at_most_a_hundredth_per_symbol():
     _, chosen = learn(MOMENTS, None, 9, 3)
     assert chosen.epsilon * 4 in EPSILONS
     assert max(EPSILONS) <= 0.01
@@ -90,7 +90,7 @@ def test_epsilon_is_chosen_by_the_same_score():
     assert trials[chosen.epsilon * 4] == max(trials.values())
 
 
-def test_the_search_gives_up_on_ranks_that_do_not_improve(monkeypatch):
+def test_search_stops_at_ranks_that_do_not_improve(monkeypatch):
     tried = {}
     for patience in (1, 100):
         monkeypatch.setattr(choice, "PATIENCE", patience)
@@ -101,14 +101,14 @@ def test_the_search_gives_up_on_ranks_that_do_not_improve(monkeypatch):
     assert len(tried[1]) < len(tried[100])
 
 
-def test_ranks_end_at_the_largest_that_is_asked_for():
+def test_ranks_end_at_max_rank():
     assert list(RANKS) == sorted(RANKS)
     trials = choose(MOMENTS, None, 5, 3).trials
     assert max(trial.rank for trial in trials) == 5
 
 
 def test_what_is_chosen_is_nearly_the_best_on_new_data():
-    """Of windows and ranks together: the price of choosing is below 0.002 nats a symbol."""
+    """Of windows and ranks together: the price of choosing is below 0.002 nats per symbol."""
     test = PARAMS.sample(2000, 60, rng=2)
 
     def score(operators, epsilon):
@@ -126,7 +126,7 @@ def test_what_is_chosen_is_nearly_the_best_on_new_data():
     assert max(candidates) - min(candidates) > 0.02
 
 
-def test_with_nothing_held_out_there_is_one_direction_a_state():
+def test_with_nothing_held_out_the_rank_is_the_number_of_states():
     operators, chosen = learn(count(TRAIN, WINDOWS, holdout=False), None, 9, 3)
     assert (operators.rank, chosen.table, chosen.trials) == (3, 0, ())
     assert chosen.epsilon == EPSILONS[0] / 4
@@ -144,7 +144,7 @@ def test_where_all_was_held_out_it_is_counted():
     assert chosen.trials == ()
 
 
-def test_windows_that_fit_no_sequence_are_passed_over():
+def test_windows_that_fit_no_sequence_are_skipped():
     moments = count(TRAIN[:200], [(0, 29), (0, 1)])
     operators, chosen = learn(moments, None, 9, 3)
     assert chosen.table == 1
@@ -161,7 +161,7 @@ def test_no_window_fits_at_all():
         learn(moments, None, 4, 2)
 
 
-def test_threads_do_not_tell():
+def test_result_is_independent_of_n_jobs():
     one, two = (learn(MOMENTS, None, 9, 3, n_jobs=n) for n in (1, 2))
     assert one[1] is not two[1]
     assert one[1].trials == two[1].trials
@@ -179,7 +179,7 @@ def many_states():
 
 
 @pytest.mark.parametrize(("n_states", "last"), [(1, 3), (4, 4), (7, 8)])
-def test_a_search_may_end_only_from_a_direction_a_state_on(monkeypatch, n_states, last):
+def test_search_does_not_stop_below_one_direction_per_state(monkeypatch, n_states, last):
     falling = iter(range(0, -100, -1))
     monkeypatch.setattr(choice, "heldout_score", lambda *args: next(falling))
     trials = choose(count(TRAIN, [(0, 1)]), None, 9, n_states).trials

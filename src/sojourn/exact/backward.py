@@ -144,7 +144,7 @@ def _sweep_block(  # type: ignore[no-untyped-def]
     """Backward over codes[first:last], adding up what is expected to happen there.
 
     beta of step last - 1 is at the end of its buffer on entry, that of first - 1 on return;
-    `is_first` says that `first` is the first step of the sequence.
+    `is_first`: whether `first` is the first step of the sequence.
     """
     _, _, D, B = model
     codes, labels, _ = data

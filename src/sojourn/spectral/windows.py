@@ -59,7 +59,7 @@ def contiguous_offsets(length: int) -> tuple[int, ...]:
 
 
 def check_offsets(offsets: Sequence[int]) -> tuple[int, ...]:
-    """The offsets as a tuple of integers, or an error that says what is wrong with them."""
+    """The offsets as a tuple of integers, or an error that names what is wrong."""
     try:
         window = tuple(operator.index(offset) for offset in offsets)
     except TypeError:
