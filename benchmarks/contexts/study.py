@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.contexts import score
 from benchmarks.contexts.model import ContextModel
 from benchmarks.ngrams import NGram
 from sojourn import Sequences, read
@@ -131,8 +132,8 @@ def spice(folder: Path, problem: int) -> None:
     some = [i for i, row in enumerate(prefixes) if row]
     asked = Sequences.from_lists([prefixes[i] for i in some], vocabulary=vocabulary)
     predicted[some] = model.predict_next(asked)
-    first = model.predict_next(asked[:1])  # an empty prefix is predicted as the start is
-    predicted[[i for i, row in enumerate(prefixes) if not row]] = first
+    empty = [i for i, row in enumerate(prefixes) if not row]
+    predicted[empty] = score.Walk(model.model_).distribution()
     target = folder / f"{problem}.target.public.gz"
     ours, seconds = ranking(predicted, target), time.perf_counter() - began
     theirs = ranking(_trigrams(rows, prefixes, n_o), target) if n_o < 1000 else np.nan
