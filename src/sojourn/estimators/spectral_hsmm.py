@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences
@@ -25,7 +26,7 @@ from sojourn.spectral.filter import (
 )
 from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import Moments, Tally
-from sojourn.spectral.select_rank import learn
+from sojourn.spectral.select_rank import Choice, learn
 from sojourn.spectral.windows import candidate_offsets, choose_offsets
 
 ALGORITHMS = ("adjacent", "pooled", "per_step")
@@ -140,7 +141,9 @@ class SpectralHSMM(SequenceModel):
         -------
         SpectralHSMM
         """
-        return self._learn(self._training_data(X, lengths, client), None)
+        data = self._training_data(X, lengths, client)
+        moments = self._count(data)
+        return self._keep(data.vocabulary, moments, *learn(moments, **self._how()))
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: the moments add up, as if all had been given at once.
@@ -176,8 +179,11 @@ class SpectralHSMM(SequenceModel):
             )
         if isinstance(X, Scan):
             X = replace(X, given=self.vocabulary_, unknown=self.unknown)
-            return self._learn(self._training_data(X, lengths, None), self.moments_)
-        return self._learn(self._encode(X, lengths), self.moments_)
+            moments = self.moments_ + self._count(self._training_data(X, lengths, None))
+        else:
+            sequences = self._encode(X, lengths)
+            moments = self.moments_ + self._count(sequences, self.moments_.n_sequences)
+        return self._keep(self.vocabulary_, moments, *learn(moments, **self._how()))
 
     def _scorer(self) -> Scorer:
         return partial(_log_prob, self._filter, raw=self.filter == "raw")
@@ -223,14 +229,12 @@ class SpectralHSMM(SequenceModel):
         sequences = self._encode(X, lengths)
         return next_symbol(self._filter, self._run(sequences)[1], sequences.lengths, steps)
 
-    def _learn(self, data: Sequences | Partitions, before: Moments | None) -> Self:
-        n_x = positive_int("n_states", self.n_states)
-        n_d = positive_int("max_duration", self.max_duration)
-        n_o = data.n_symbols
+    def _count(self, data: Sequences | Partitions, n_before: int = 0) -> Moments:
+        """Moments of the data, which follow `n_before` sequences that were counted before."""
+        n_x, n_d, n_o = *self._size(), data.n_symbols
         check_choice("algorithm", self.algorithm, ALGORITHMS)
         check_choice("filter", self.filter, FILTERS)
         check_choice("unknown", self.unknown, ("error", "missing"))
-        rank = None if self.rank == "auto" else positive_int("rank", self.rank)
         if n_x > n_o:
             warnings.warn(
                 f"n_states is {n_x} but there are {n_o} symbols: assumption A3 of the paper (the "
@@ -243,17 +247,28 @@ class SpectralHSMM(SequenceModel):
             tally = data.run(counting)
         else:
             tally = counting.empty()
-            tally.add(data, self.n_jobs, shift=before.n_sequences if before is not None else 0)
-        moments = tally.moments(self.n_jobs)
-        if before is not None:
-            moments = before + moments
-        seed = 0 if self.random_state is None else self.random_state
-        operators, choice = learn(moments, rank, n_x * n_d, n_x, self.n_jobs, seed)
+            tally.add(data, self.n_jobs, shift=n_before)
+        return tally.moments(self.n_jobs)
+
+    def _size(self) -> tuple[int, int]:
+        n_x = positive_int("n_states", self.n_states)
+        return n_x, positive_int("max_duration", self.max_duration)
+
+    def _how(self) -> dict[str, Any]:
+        """How operators are learned from moments."""
+        n_x, n_d = self._size()
+        rank = None if self.rank == "auto" else positive_int("rank", self.rank)
+        size = {"rank": rank, "max_rank": n_x * n_d, "n_states": n_x}
+        return {**size, "n_jobs": self.n_jobs, "seed": self.random_state or 0}
+
+    def _keep(
+        self, vocabulary: NDArray[Any], moments: Moments, operators: Any, choice: Choice
+    ) -> Self:
         self.moments_, self.operators_, self.choice_ = moments, operators, choice
         self.rank_, self.singular_values_ = operators.rank, operators.singular_values
         self.window_ = moments.tables[choice.table].offsets
         self.epsilon_ = choice.epsilon
-        self.vocabulary_, self.n_symbols_ = data.vocabulary, n_o
+        self.vocabulary_, self.n_symbols_ = vocabulary, len(vocabulary)
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:

@@ -95,9 +95,12 @@ def run_group(
     return Outcome(total, tuple(skipped))
 
 
-def join_outcomes(outcomes: Iterable[Outcome], one: Pass[Any]) -> Outcome:
+def join_outcomes(outcomes: Sequence[Outcome], one: Pass[Any]) -> Outcome:
     """Totals joined one after the other, and all that was left out."""
-    return reduce(lambda a, b: Outcome(one.join(a.total, b.total), a.skipped + b.skipped), outcomes)
+    total, skipped = outcomes[0]
+    for outcome in outcomes[1:]:
+        total, skipped = one.join(total, outcome.total), skipped + outcome.skipped
+    return Outcome(total, skipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +148,7 @@ class Partitions:
             outcomes = in_order(group, [(item,) for item in self.items], self.n_jobs)
         else:
             outcomes = shared_out(group, self.items, self.n_jobs)
-        outcome = join_outcomes(outcomes, one)
+        outcome = reduce(lambda a, b: join_outcomes((a, b), one), outcomes)
         # Sizes are known after the first pass, which has warned.
         if outcome.skipped and any(item.size is None for item in self.items):
             by_number = sorted(outcome.skipped, key=lambda pair: pair[0])

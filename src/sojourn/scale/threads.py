@@ -83,9 +83,13 @@ def _ahead(fn: Callable[[P], R], waiting: Iterator[P], threads: int) -> Iterator
                 future.cancel()
 
 
-def each(fn: Callable[[P], R], parts: Iterable[P], n_jobs: int | None = None) -> list[R]:
+def each(fn: Callable[[P], R], parts: Sequence[P], n_jobs: int | None = None) -> list[R]:
     """``[fn(p) for p in parts]``, by threads; ``fn`` releases the interpreter's lock."""
-    return list(in_order(fn, parts, n_jobs))
+    threads = min(n_threads(n_jobs), len(parts))
+    if threads <= 1:
+        return [fn(p) for p in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(fn, parts))
 
 
 def shared_out(fn: Callable[[Iterator[P]], R], parts: Sequence[P], n_jobs: int | None) -> list[R]:

@@ -75,11 +75,17 @@ class TreeSum:
                 f"chunks {self.first} to {self.last} and {other.first} to {other.last} do not "
                 f"follow one another; a file may have changed while it was read"
             )
-        both = TreeSum(self.first)
-        both.nodes, both.last = list(self.nodes), other.last
+        both = self.copy()
+        both.last = other.last
         for node in other.nodes:
             both._push(node)
         return both
+
+    def copy(self) -> TreeSum:
+        """The same sum, to be added to."""
+        other = TreeSum(self.first)
+        other.nodes, other.last = list(self.nodes), self.last
+        return other
 
     def total(self) -> Any:
         """The sum of all chunks."""
@@ -156,9 +162,10 @@ class Summing(Pass[Stretch | None]):
         between = _after(a.tail, b.head)
         if b.sums is None:
             return Stretch(a.begin, b.end, a.head, a.sums, between)
-        sums = a.sums
-        if sums.last < b.sums.first:  # one chunk that is complete only now
-            sums = sums + self._chunk(sums.last, between)
+        sums = a.sums.copy()
+        if sums.last < b.sums.first and between is not None:  # a chunk that is complete only now
+            sums.push(sums.last, self.of_chunks(between)((0, len(between))))
+        sums.pad(b.sums.first)
         return Stretch(a.begin, b.end, a.head, sums + b.sums, b.tail)
 
     def total(self, all_data: Stretch | None) -> Any:
@@ -166,18 +173,10 @@ class Summing(Pass[Stretch | None]):
         if all_data is None or all_data.begin != 0 or all_data.sums is None:
             begin = "nowhere" if all_data is None else f"at symbol {all_data.begin}"
             raise SojournError(f"this pass begins {begin}; expected all the data")
-        sums = all_data.sums
-        if all_data.tail is not None:
-            sums = sums + self._chunk(sums.last, all_data.tail)
+        sums, tail = all_data.sums.copy(), all_data.tail
+        if tail is not None:
+            sums.push(sums.last, self.of_chunks(tail)((0, len(tail))))
         return sums.total()
-
-    def _chunk(self, number: int, sequences: Sequences | None) -> TreeSum:
-        """The sum over one chunk, which may be empty."""
-        one = TreeSum(number)
-        if sequences is not None:
-            one.push(number, self.of_chunks(sequences)((0, len(sequences))))
-        one.pad(number + 1)
-        return one
 
 
 def _some(sequences: Sequences, first: int, last: int) -> Sequences | None:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
@@ -231,6 +231,9 @@ class Tally:
                 continue
             batches = pieces.batches(-(-pieces.n_total // threads))
             buffers: list[Buffer] = [counts, *(buffer(counts.shape) for _ in batches[1:])]
-            pairs = list(zip(buffers, batches, strict=True))
-            each(lambda pair: pair[0].count(pair[1]), pairs, n_jobs)
+            each(
+                operator.call,
+                [partial(b.count, p) for b, p in zip(buffers, batches, strict=True)],
+                n_jobs,
+            )
             self._buffers[i] = reduce(operator.add, buffers)
