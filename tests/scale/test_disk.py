@@ -225,7 +225,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path):
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
     try:
-        with pytest.raises(SojournError, match=r"cannot be written .* the pass before is whole"):
+        with pytest.raises(SojournError, match=r"cannot be written .* the pass before is complete"):
             keep.save(Saved((10,), 2, (TRUTH, TRUTH)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

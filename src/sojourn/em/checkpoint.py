@@ -15,12 +15,12 @@ from sojourn.storage import container
 from sojourn.storage.codec import Arrays, dataclass_form, decode, encode
 
 KIND = "checkpoint"
-FORMS = {"Params": dataclass_form(Params)}
+FORMS = {"Params": dataclass_form(Params), "Saved": dataclass_form(Saved)}
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a fit is written down, and of which fit it is."""
+    """The checkpoint file of a fit, and the settings that it is valid for."""
 
     path: str
     facts: dict[str, Any]  # the arguments and the data that a fit must share to continue from it
@@ -28,22 +28,15 @@ class Checkpoint:
     def save(self, saved: Saved) -> None:
         """Put this in place of what was there; if that fails, what was there stays."""
         arrays: Arrays = {}
-        value = {
-            "sizes": np.array(saved.sizes, np.int64),
-            "stage": saved.stage,
-            "models": list(saved.models),
-            "spent": float(saved.spent),
-            "running": saved.running,
-        }
         content = {
             "estimator": KIND,
             "facts": encode(self.facts, "facts", arrays, FORMS),
-            "saved": encode(value, "saved", arrays, FORMS),
+            "saved": encode(saved, "saved", arrays, FORMS),
         }
         try:
             container.write(self.path, content, arrays)
         except OSError as error:
-            kept = "; the checkpoint of the pass before is whole" * os.path.exists(self.path)
+            kept = "; the checkpoint of the pass before is complete" * os.path.exists(self.path)
             raise SojournError(
                 f"{self.path}: the checkpoint cannot be written ({error.strerror or error}){kept}; "
                 f"make room, and continue with resume=True"
@@ -67,9 +60,8 @@ class Checkpoint:
                     f"is {_short(mine)}; give the same data and arguments, or resume=False to "
                     f"begin anew"
                 )
-        value = decode(content["saved"], arrays, FORMS)
-        sizes, models = tuple(value["sizes"].tolist()), tuple(value["models"])
-        return Saved(sizes, value["stage"], models, value["spent"], value["running"])
+        saved: Saved = decode(content["saved"], arrays, FORMS)
+        return saved
 
 
 def _same(a: Any, b: Any) -> bool:

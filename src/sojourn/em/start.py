@@ -82,7 +82,13 @@ def fit_params(
     save: Callable[[Saved], object] | None = None,
     saved: Saved | None = None,
 ) -> EMResult:
-    """The model of this size under which the sequences are most likely."""
+    """The model of this size under which the sequences are most likely.
+
+    `init` is "spectral" for a race of starts recovered from moments and random ones, "moments" for
+    the likeliest of them without a race, "random" for a race of random ones, or a given start. The
+    progress is given to `save` after each round of the race and each pass of a longer run; one that
+    is given as `saved` is continued. Work on samples counts in proportion in ``n_passes``.
+    """
     # Not the generator of the seed itself: whoever drew a model by the same seed would find that
     # very model among the starts.
     for_salt, for_starts = np.random.default_rng(rng).spawn(2)
@@ -114,17 +120,15 @@ def fit_params(
             tol=GAIN_PER_SYMBOL if tol is None else tol,
             pseudocount=max(pseudocount, SAMPLE_PSEUDOCOUNT),
         )
+        models, running = progress.models, progress.running
         if stage < len(ROUNDS):
-            results = list(in_order(partial(on_sample, n_jobs=1), progress.models, n_jobs))
+            results = list(in_order(partial(on_sample, n_jobs=1), models, n_jobs))
         else:
-            results = [
-                on_sample(progress.models[0], n_jobs=n_jobs, save=passed, state=progress.running)
-            ]
+            results = [on_sample(models[0], n_jobs=n_jobs, save=passed, state=running)]
         spent = progress.spent + sum(r.n_passes for r in results) * sample.n_total
         best_first = sorted(results, key=lambda r: -r.history[-1])
-        progress = Saved(
-            progress.sizes, stage + 1, tuple(r.params for r in best_first[:n_kept]), spent
-        )
+        models = tuple(r.params for r in best_first[:n_kept])
+        progress = Saved(progress.sizes, stage + 1, models, spent)
         if save is not None:
             save(progress)
     result = em(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sojourn.checks import positive_int
 from sojourn.data.sequences import Sequences, as_sequences
 from sojourn.errors import SojournError
 from sojourn.io.sources import Scan
@@ -28,6 +29,8 @@ Scorer = Callable[..., Floats]  # scorer(sequences, n_jobs=...): the log-probabi
 class SequenceModel(BaseEstimator, ABC):
     """An estimator of sequences, with a `vocabulary_` and `score_samples` once it is fitted."""
 
+    n_states: Any
+    max_duration: Any
     unknown: str
     n_jobs: int | None
     vocabulary_: NDArray[Any]
@@ -63,6 +66,10 @@ class SequenceModel(BaseEstimator, ABC):
     def _scorer(self) -> Scorer:
         """A function that scores sequences, small enough to be sent to a worker."""
 
+    def _size(self) -> tuple[int, int]:
+        n_x = positive_int("n_states", self.n_states)
+        return n_x, positive_int("max_duration", self.max_duration)
+
     def _check_scores(self, log_prob: Floats) -> None:
         """Warn of scores that need an explanation."""
 
@@ -97,8 +104,9 @@ class SequenceModel(BaseEstimator, ABC):
 
     def stream(self) -> OnlineScorer:
         """A scorer that takes one symbol at a time, at the start of a sequence."""
-        from sojourn.estimators.stream import online
+        from sojourn.estimators.stream_models import online
 
+        check_is_fitted(self)
         return online(self)
 
     def _encode(self, X: Any, lengths: Any, client: Any = None) -> Sequences:

@@ -216,8 +216,7 @@ class HSMM(StateModel):
 
     def _sizes(self, data: Sequences | Partitions) -> tuple[int, int]:
         if "auto" not in (self.n_states, self.max_duration):
-            n_x = positive_int("n_states", self.n_states)
-            return n_x, positive_int("max_duration", self.max_duration)
+            return self._size()
         if isinstance(data, Partitions):
             raise SojournError(
                 "a scan is fitted at a size that is given; choose n_states and max_duration on a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,7 @@ def select(
 def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[int, int]:
     """Numbers for the sizes of an estimator that are "auto": first the states, then the stays.
 
-    Each is walked along a growing list until it stops to pay.
+    Each is taken along a growing list until the score stops to improve.
     """
     folds = _Folds(sequences, cv)
     rough = clone(estimator).set_params(**ROUGH, verbose=False)
@@ -137,10 +137,10 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
     n_d = 12 if auto_stays else positive_int("max_duration", estimator.max_duration)
     n_x = estimator.n_states
     if n_x == "auto":
-        n_x = _walk([folds.later(rough, n, n_d) for n in STATES]).n_states
+        n_x = _walk(folds.score(rough, n, n_d) for n in STATES).n_states
     n_x = positive_int("n_states", n_x)
     if auto_stays:
-        n_d = _walk([folds.later(rough, n_x, d) for d in DURATIONS]).max_duration
+        n_d = _walk(folds.score(rough, n_x, d) for d in DURATIONS).max_duration
     return n_x, n_d
 
 
@@ -175,15 +175,11 @@ class _Folds:
         seconds = time.perf_counter() - began
         return Size(n_states, max_duration, float(np.mean(scores)), float(error), seconds)
 
-    def later(self, estimator: Any, n_states: int, max_duration: int) -> Any:
-        return lambda: self.score(estimator, n_states, max_duration)
 
-
-def _walk(steps: list[Any]) -> Size:
-    """The best of the sizes, tried in order until `PATIENCE` of them are no better."""
-    best, since = steps[0](), 0
-    for step in steps[1:]:
-        size = step()
+def _walk(sizes: Iterator[Size]) -> Size:
+    """The best of the sizes, tried in order until some in a row are no better."""
+    best, since = next(sizes), 0
+    for size in sizes:
         best, since = (size, 0) if size.score > best.score else (best, since + 1)
         if since == PATIENCE:
             break

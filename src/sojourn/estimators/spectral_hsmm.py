@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +17,7 @@ from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass
-from sojourn.spectral.filter import (
-    AnyFilter,
-    make_filter,
-    next_symbol,
-    raw_log_prob,
-    run_filter,
-)
+from sojourn.spectral.filter import AnyFilter, make_filter, next_symbol, raw_log_prob, run_filter
 from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import Moments, Tally
 from sojourn.spectral.select_rank import Choice, learn
@@ -143,7 +137,7 @@ class SpectralHSMM(SequenceModel):
         """
         data = self._training_data(X, lengths, client)
         moments = self._count(data)
-        return self._keep(data.vocabulary, moments, *learn(moments, **self._how()))
+        return self._keep(data.vocabulary, moments, *learn(moments, *self._how()))
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: the moments add up, as if all had been given at once.
@@ -183,7 +177,7 @@ class SpectralHSMM(SequenceModel):
         else:
             sequences = self._encode(X, lengths)
             moments = self.moments_ + self._count(sequences, self.moments_.n_sequences)
-        return self._keep(self.vocabulary_, moments, *learn(moments, **self._how()))
+        return self._keep(self.vocabulary_, moments, *learn(moments, *self._how()))
 
     def _scorer(self) -> Scorer:
         return partial(_log_prob, self._filter, raw=self.filter == "raw")
@@ -250,16 +244,11 @@ class SpectralHSMM(SequenceModel):
             tally.add(data, self.n_jobs, shift=n_before)
         return tally.moments(self.n_jobs)
 
-    def _size(self) -> tuple[int, int]:
-        n_x = positive_int("n_states", self.n_states)
-        return n_x, positive_int("max_duration", self.max_duration)
-
-    def _how(self) -> dict[str, Any]:
-        """How operators are learned from moments."""
+    def _how(self) -> tuple[int | None, int, int, int | None, int]:
+        """The arguments of `learn` beside the moments."""
         n_x, n_d = self._size()
         rank = None if self.rank == "auto" else positive_int("rank", self.rank)
-        size = {"rank": rank, "max_rank": n_x * n_d, "n_states": n_x}
-        return {**size, "n_jobs": self.n_jobs, "seed": self.random_state or 0}
+        return rank, n_x * n_d, n_x, self.n_jobs, self.random_state or 0
 
     def _keep(
         self, vocabulary: NDArray[Any], moments: Moments, operators: Any, choice: Choice
@@ -269,6 +258,7 @@ class SpectralHSMM(SequenceModel):
         self.window_ = moments.tables[choice.table].offsets
         self.epsilon_ = choice.epsilon
         self.vocabulary_, self.n_symbols_ = vocabulary, len(vocabulary)
+        self.__dict__.pop("_filter", None)  # of the fit before
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
@@ -280,14 +270,10 @@ class SpectralHSMM(SequenceModel):
             windows = "theorem" if windows == "auto" else windows
         return (choose_offsets(windows, n_x, n_d, n_o),)
 
-    @property
+    @cached_property
     def _filter(self) -> AnyFilter:
         """The operators laid out for scoring, once for each fit."""
-        made: tuple[Any, float, AnyFilter] | None = vars(self).get("_made")
-        if made is None or made[0] is not self.operators_ or made[1] != self.epsilon_:
-            made = (self.operators_, self.epsilon_, make_filter(self.operators_, self.epsilon_))
-            self._made = made
-        return made[2]
+        return make_filter(self.operators_, self.epsilon_)
 
     def _run(self, sequences: Sequences) -> tuple[Floats, Floats]:
         begins, ends = sequences.offsets[:-1], sequences.offsets[1:]

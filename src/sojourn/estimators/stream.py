@@ -12,18 +12,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sojourn.data import adapters
 from sojourn.data.sequences import Sequences, as_sequences
 from sojourn.errors import SojournError
-
-if TYPE_CHECKING:
-    from sojourn.estimators.base import SequenceModel
 
 Floats = NDArray[np.float64]
 Snapshot = dict[str, Any]
@@ -235,21 +231,6 @@ class OnlineScorer(ABC):
     @abstractmethod
     def _tables(self) -> list[NDArray[Any]]:
         """What the model is made of, to recognise it by."""
-
-
-def online(model: SequenceModel | Any) -> OnlineScorer:
-    """A scorer at the start of a sequence, for either estimator."""
-    from sojourn.estimators.stream_models import HSMMScorer, SharedScorer, SpectralScorer
-    from sojourn.exact.forward import tables
-    from sojourn.spectral.lowrank_filter import SharedFilter
-
-    check_is_fitted(model)
-    naming = (model.vocabulary_, model.unknown)
-    if model.has_states:
-        return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
-    if isinstance(model._filter, SharedFilter):
-        return SharedScorer(model._filter, *naming)
-    return SpectralScorer(model._filter, *naming)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -1,8 +1,7 @@
-"""The `OnlineScorer` of each model: observable operators, those of a large alphabet, and states."""
+"""The `OnlineScorer` of each model: by observable operators, and by states."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,34 @@ from numpy.typing import NDArray
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.estimators.stream import OnlineScorer, read_only
-from sojourn.exact.forward import Tables, filter_steps, new_state
+from sojourn.exact.forward import Tables, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
-from sojourn.spectral.filter import Filter, filter_pieces, run_filter
+from sojourn.spectral import lowrank_filter
+from sojourn.spectral.filter import AnyFilter, Filter, filter_pieces
 from sojourn.spectral.filter import next_symbol as next_of_operators
 from sojourn.spectral.holdout import Spans
-from sojourn.spectral.lowrank_filter import SharedFilter
 
 Floats = NDArray[np.float64]
 
 BEFORE_ANY = -1.0  # the kernel's sum of alpha where a sequence begins
 
 
+def online(model: Any) -> OnlineScorer:
+    """A scorer at the start of a sequence, for either estimator."""
+    naming = (model.vocabulary_, model.unknown)
+    if model.has_states:
+        return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
+    return SpectralScorer(model._filter, *naming)
+
+
 class SpectralScorer(OnlineScorer):
     """An `OnlineScorer` by observable operators: the normalised filter, whatever `filter` is."""
 
-    def __init__(self, model: Filter, vocabulary: NDArray[Any], unknown: str) -> None:
-        self._filter, self._steps = model, len(model.updates)
+    def __init__(self, model: AnyFilter, vocabulary: NDArray[Any], unknown: str) -> None:
+        self._filter = model
+        self._kernel = filter_pieces if isinstance(model, Filter) else lowrank_filter.filter_pieces
+        self._steps = len(model.updates) if isinstance(model, Filter) else 1
         super().__init__(vocabulary, unknown, model.start)
 
     def predict(self, horizon: int = 1) -> Floats:
@@ -39,13 +48,14 @@ class SpectralScorer(OnlineScorer):
     def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
         # One symbol at a time has its arguments ready, unless each step has operators of its own.
         ready = codes is self._seen_code and self._steps == 1
-        filter_pieces(*(self._one if ready else self._arguments(codes, out)))
+        self._kernel(*(self._one if ready else self._arguments(codes, out)))
 
     def _arguments(self, codes: NDArray[np.int32], out: Floats) -> tuple[Any, ...]:
         """Arguments of the kernel for a piece that starts in the present state."""
-        step = min(self.n_seen, self._steps - 1)
-        updates, average = self._filter.updates[step:], self._filter.average[step:]
-        here = self._filter._replace(updates=updates, average=average, start=self._states[0])
+        here = self._filter.tables._replace(start=self._states[0])
+        if isinstance(here, Filter):
+            step = min(self.n_seen, self._steps - 1)
+            here = here._replace(updates=here.updates[step:], average=here.average[step:])
         bounds = read_only(np.array([0, len(codes)]))
         piece = Spans(codes, bounds[:-1], bounds[1:], np.ones(1, bool))
         return here, piece, out, self._states
@@ -58,38 +68,10 @@ class SpectralScorer(OnlineScorer):
         self._one = self._arguments(self._seen_code, self._out)
 
     def _tables(self) -> list[NDArray[Any]]:
-        epsilon = np.array(self._filter.epsilon)
-        return [self._filter.updates, self._filter.start, self._filter.average, epsilon]
-
-
-class SharedScorer(OnlineScorer):
-    """An `OnlineScorer` by the operators of a large alphabet."""
-
-    _v: Floats
-
-    def __init__(self, model: SharedFilter, vocabulary: NDArray[Any], unknown: str) -> None:
-        self._filter = model
-        super().__init__(vocabulary, unknown, model.start)
-
-    def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
-        seen, steps = np.array([self.n_seen]), positive_int("horizon", horizon)
-        return next_of_operators(self._filter, self._v[None], seen, steps)[0]
-
-    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
-        bounds = read_only(np.array([0, len(codes)]))
-        here = replace(self._filter, tables=self._filter.tables._replace(start=self._v))
-        out[:], states = run_filter(here, codes, bounds[:-1], bounds[1:], None, 1)
-        self._v = states[0]
-
-    def _state(self) -> Floats:
-        return self._v.copy()
-
-    def _set_state(self, state: Floats) -> None:
-        self._v = state.copy()
-
-    def _tables(self) -> list[NDArray[Any]]:
-        o, epsilon = self._filter.operators, np.array(self._filter.tables.epsilon)
+        model, epsilon = self._filter, np.array(self._filter.tables.epsilon)
+        if isinstance(model, Filter):
+            return [model.updates, model.start, model.average, epsilon]
+        o = model.operators
         return [o.modes, o.B, o.start, o.stop, o.rest, o.frequency, epsilon]
 
 
