@@ -1,4 +1,4 @@
-"""A fit that can be stopped at any moment: how far it has come, in a file that is always whole."""
+"""A fit that can be stopped at any moment: its progress, in a file that is always complete."""
 
 from __future__ import annotations
 

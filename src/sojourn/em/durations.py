@@ -32,7 +32,7 @@ from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
 
-# Below this a row has met no data; dividing by it could leave the range of floating point.
+# Below this a row has seen no data; dividing by it could leave the range of floating point.
 NO_COUNTS = 1e-200
 
 # The least weight of a duration in a family, so that a zero in a table always is a structural one.

@@ -165,7 +165,7 @@ class Curvature:
         if not self.pairs or not np.abs(here.gradient).max() < 1e100:
             return None
         step, fall = self.pairs[-1]
-        # Missing information makes the likelihood flatter than the metric says, never steeper.
+        # Missing information makes the likelihood flatter than the metric, never steeper.
         reach = max(1.0, float(step @ fall / (fall @ here.scaled(fall))))
         slope, shares = here.gradient, []
         for step, fall in reversed(self.pairs):

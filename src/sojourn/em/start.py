@@ -58,7 +58,7 @@ class Saved:
     # number of stages that are done: rounds of the race, then runs on growing samples
     stage: int = 0
     models: tuple[Params, ...] = ()  # those still in the race, the best first
-    spent: float = 0.0  # symbols that the stages went over
+    spent: float = 0.0  # symbols that the stages have read
     running: State | None = None  # the state of EM in this stage
 
 
