@@ -114,14 +114,16 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = self.model_.vocabulary_
         folds = np.arange(n) % cv
-        rest = [sequences[folds != fold] for fold in range(cv)]
-        self.fold_models_ = [sized(self.model_).fit(part) for part in rest] if refit else []
-        self.whitenings_: list[dict[str, Whitening]] = [{}] * cv
+        self.fold_models_: list[SequenceModel] = []
+        self.whitenings_: list[dict[str, Whitening]] = []
         self.centre_ = 0.0
+        for fold in range(cv):
+            rest = sequences[folds != fold]
+            if refit:
+                self.fold_models_.append(sized(self.model_).fit(rest))
+            self.whitenings_.append(self._whitenings(fold, rest))
         held = [sequences[folds == fold] for fold in range(cv)]
-        if self.method == "residual":
-            self.whitenings_ = [self._whitenings(fold, rest[fold]) for fold in range(cv)]
-            self._scale_distances(held)
+        self._scale_distances(held)
         scores = np.empty(n)
         for fold in range(cv):
             scores[folds == fold] = self._score(fold, held[fold])
@@ -243,7 +245,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
 
     def _whitenings(self, fold: int, rest: Sequences) -> dict[str, Whitening]:
-        """The whitening of each block, learned from the sequences that a fold was fitted on."""
+        """The whitening of each block of residuals, learned from what a fold was fitted on."""
+        if self.method != "residual":
+            return {}
         possible, blocks = self._residuals(fold, rest)
         if possible.sum() < 2:
             raise SojournError(
@@ -255,7 +259,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def _scale_distances(self, held: list[Sequences]) -> None:
         """Bring the distances of all blocks to one scale, that of sequences held out of the fit."""
         distances: dict[str, list[Floats]] = {name: [] for name in self.whitenings_[0]}
-        for fold, sequences in enumerate(held):
+        for fold, sequences in enumerate(held if distances else []):
             for name, block in self._residuals(fold, sequences)[1].items():
                 distances[name].append(self.whitenings_[fold][name].distance(block))
         for name, found in distances.items():
