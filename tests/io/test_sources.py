@@ -150,7 +150,7 @@ def test_a_table_of_integers_without_a_header_is_a_sequence_a_row(tmp_path, name
     (tmp_path / name).write_text("\n".join(mark.join(row) for row in rows))
     seqs = sj.read(tmp_path / name)
     same(seqs, sj.Sequences.from_lists([[3, 0, 10], [None, 2, 2]]))
-    assert "no header, a sequence a row" in capsys.readouterr().err
+    assert "no header, one sequence per row" in capsys.readouterr().err
     same(sj.read(tmp_path / name, format="matrix", delimiter=mark), seqs)
     assert capsys.readouterr().err == ""
 
@@ -313,7 +313,7 @@ def test_text_stays_text_for_a_vocabulary_of_text(tmp_path):
         ("a.jsonl", '{"symbol": "a"}\n{"simbol": "a"}', r"line 2 has no 'symbol'"),
         ("a.jsonl", '{"symbol": "a"}\n{"symbol": "a"', r"line 2 is not JSON \(Expecting"),
         ("a.jsonl", '[{"symbol": "a"}]', r"line 1 is a JSON list; expected one object per line"),
-        ("a.jsonl", '{"symbol": "a", "id": [1]}', r"cannot tell which column tells the sequences"),
+        ("a.jsonl", '{"symbol": "a", "id": [1]}', r"cannot guess which column has the ids"),
         ("a.jsonl", '{"id": 1, "symbol": 1}\n{"id": [], "symbol": 1}', r"line 2 holds \[\] in"),
         ("a.csv", "t,symbol\n2300-01-01,a\n", r"line 2 has no time that can be read"),
         ("a.csv", "t,symbol\n1,a\n2,b\n2020-01-01,a\n", r"line 4 has no time .* a number"),
@@ -428,10 +428,10 @@ def test_a_file_can_be_taken_as_one_sequence_in_its_order(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "xlsx"}, "format is 'xlsx'; expected one of csv, tsv"),
-        ({"on_error": "ignore"}, "on_error is 'ignore'; expected 'raise' or 'skip'"),
+        ({"format": "xlsx"}, "format is 'xlsx'; it is one of 'csv', 'tsv'"),
+        ({"on_error": "ignore"}, "on_error is 'ignore'; it is one of 'raise', 'skip'"),
         ({"delimiter": "ab"}, "delimiter is 'ab'; expected one ASCII character"),
-        ({"format": "lines", "symbol": "x"}, "a file with a sequence a line has no columns"),
+        ({"format": "lines", "symbol": "x"}, "a file with one sequence per line has no columns"),
         ({"unknown": "x", "vocabulary": [1]}, "unknown is 'x'; it is one of 'error', 'missing'"),
     ],
 )
@@ -930,7 +930,11 @@ def test_a_float_in_a_scan_is_named_with_its_file_and_line(tmp_path):
     [
         ("nothing/*.csv", {}, "no file matches 'nothing"),
         ([], {}, "there are no files to scan"),
-        ("*", {"rows_per_partition": 0}, "rows_per_partition is 0; expected 1 or more"),
+        (
+            "*",
+            {"rows_per_partition": 0},
+            "rows_per_partition must be an integer of at least 1, not 0",
+        ),
     ],
 )
 def test_a_scan_of_nothing(paths, options, message):

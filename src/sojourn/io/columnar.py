@@ -77,7 +77,7 @@ class TableFile(ABC):
     def batches(self, pieces: range) -> Iterator[Any]:
         """Record batches of some pieces, with the columns of the layout."""
 
-    @property
+    @cached_property
     @abstractmethod
     def sizes(self) -> list[int]:
         """Number of rows of each piece."""
@@ -137,7 +137,7 @@ class ParquetFile(TableFile):
         )
         self.schema = self.file.schema_arrow
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         """Number of rows of each piece."""
         metadata = self.file.metadata
@@ -195,17 +195,13 @@ class ArrowFile(TableFile):
                     yield batch.slice(start, BATCH_ROWS)
 
     @cached_property
-    def _sizes(self) -> list[int]:
+    def sizes(self) -> list[int]:
+        """Number of rows of each piece."""
         with pa.OSFile(self.path) as source, arrow_errors(self.path):
             reader, is_file = self._reader(source, self.fields[:1])
             if not is_file:
                 return [sum(map(len, reader))]
             return [len(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of rows of each piece."""
-        return self._sizes
 
     @staticmethod
     def _reader(source: Any, fields: list[int] | None) -> tuple[Any, bool]:

@@ -84,12 +84,9 @@ def _split_header(block: Block, delimiter: str, path: str) -> tuple[list[str], B
     """Names of the columns, and the block without them."""
     if not block.data:
         raise SojournError(f"{path} is empty; expected a header line with the names of the columns")
-    for size in (1 << 16, None):  # a few lines, which nearly always hold all of the header
-        found = _records(Block(block.data[:size], 1), delimiter)
-        _, names = next(found)
-        if SENTINEL not in "".join(names):
-            break
-    else:
+    found = _records(block, delimiter)
+    _, names = next(found)
+    if SENTINEL in "".join(names):
         raise SojournError(f"{path}: line 1 opens a quoted name that is never closed")
     if isinstance(names, str):
         raise SojournError(f"{path}: line 1 {names}; expected the names of the columns")

@@ -19,13 +19,12 @@ from sojourn.io.csv import header_of, table_rows
 from sojourn.io.gather import Rows, all_integers, typed
 from sojourn.io.layout import COMPRESSED, TEXT, Column, Layout, Malformed, Span, choose_columns
 from sojourn.io.lines import is_matrix, json_rows, keys_of, sequence_rows
+from sojourn.io.sources import Partition
 from sojourn.io.text import Block, blocks
-
-Pieces = tuple[int, int] | None
 
 
 def resolve(
-    path: str, layout: Layout, told: bool, id: Column, time: Column, symbol: str | None
+    path: str, layout: Layout, id: Column, time: Column, symbol: str | None, format_given: bool
 ) -> tuple[Layout, list[str]]:
     """The layout of a file with nothing left to guess, and in words what was guessed."""
     guesses: list[str] = []
@@ -35,13 +34,13 @@ def resolve(
         if mark != (layout.delimiter or {"csv": ",", "tsv": "\t"}[layout.format]):
             guesses.append(f"delimiter {mark!r}")
         layout = replace(layout, delimiter=mark)
-        if is_matrix(names) and not (told or named):
-            return replace(layout, format="matrix"), [*guesses, "no header, a sequence a row"]
+        if is_matrix(names) and not (format_given or named):
+            return replace(layout, format="matrix"), [*guesses, "no header, one sequence per row"]
         lists = dict.fromkeys(names, False)
     elif layout.format in ("lines", "matrix"):
         if named:
             raise SojournError(
-                f"{path}: a file with a sequence a line has no columns; leave id=, time= and "
+                f"{path}: a file with one sequence per line has no columns; leave id=, time= and "
                 f"symbol= out, or pass another format="
             )
         if layout.format == "matrix" and layout.delimiter is None:
@@ -58,18 +57,17 @@ def resolve(
     return layout, guesses + more
 
 
-def rows_of(
-    path: str, layout: Layout, malformed: Malformed, pieces: Pieces, span: Span, line: int
-) -> Iterator[Rows]:
-    """Rows of a file, or of a part of it, batch by batch."""
+def rows_of(partition: Partition, malformed: Malformed) -> Iterator[Rows]:
+    """Rows of a partition, batch by batch."""
+    path, layout, pieces = partition.path, partition.layout, partition.pieces
     if layout.format in ("parquet", "arrow"):
         file = open_table(path, layout)
         first, last = pieces or (0, len(file.sizes))
-        return file.rows(range(first, last), shared=span.above is not None)
+        return file.rows(range(first, last), shared=partition.span.above is not None)
     if layout.format in ("csv", "tsv"):
         return table_rows(path, layout, malformed)
     start, stop = pieces or (0, None)
-    found = blocks(path, layout.max_expansion, start, stop, line)
+    found = blocks(path, layout.max_expansion, start, stop, partition.line)
     return (json_rows if layout.format == "jsonl" else sequence_rows)(found, layout, malformed)
 
 
@@ -78,10 +76,10 @@ class Survey:
     """What one pass over the files of a scan finds: their symbols, and where to cut them."""
 
     layout: Layout
-    target: int | None  # symbols in a partition; None for whole files
+    target: int | None  # symbols in a partition; None where each file is one
     symbols: dict[str, set[Any]] = field(default_factory=dict)  # by file
     text_ids: bool = False
-    parts: list[tuple[str, Pieces, Span, int]] = field(default_factory=list)
+    partitions: list[Partition] = field(default_factory=list)
     n_before: int = 0  # sequences without ids of their own, so far
 
     def add(self, path: str, symbols: bool) -> None:
@@ -104,22 +102,21 @@ class Survey:
                 return np.unique(typed(values, lambda _: [], Malformed(path)))
             except SojournError:
                 for path, found in self.symbols.items():  # the file and line that are at fault
-                    typed(list(found), partial(self._rows, path), Malformed(path))
+                    rows = partial(rows_of, Partition(path, self.layout))
+                    typed(list(found), rows, Malformed(path))
                 raise
         if len({type(value) for value in values}) > 1:
             raise SojournError(f"{path}: symbols are strings in some files, integers in others")
         return np.unique(values)
-
-    def _rows(self, path: str, malformed: Malformed) -> Iterator[Rows]:
-        return rows_of(path, self.layout, malformed, None, Span(), 1)
 
     def _add_table(self, path: str, symbols: bool) -> None:
         file = open_table(path, self.layout)
         all_pieces = range(len(file.sizes))
         cuts = [(all_pieces, Span())] if self.target is None else cut(file, self.target)
         for pieces, span in cuts:
-            own = (path, (pieces.start, pieces.stop), replace(span, first=self.n_before), 1)
-            self.parts.append(own)
+            span = replace(span, first=self.n_before)
+            part = Partition(path, self.layout, (pieces.start, pieces.stop), span)
+            self.partitions.append(part)
         if self.layout.id is None:
             in_lists = is_list(file.schema.field(self.layout.symbol or "").type)
             self.n_before += sum(file.sizes) if in_lists else 1
@@ -129,23 +126,24 @@ class Survey:
             self.symbols[path] = distinct_values(rows.symbol for rows in only.rows(all_pieces))
 
     def _add_text(self, path: str) -> None:
-        # A line that is a sequence is whole, so that such files can be cut at any line end.
-        in_parts = self.layout.format == "lines" and not path.lower().endswith(COMPRESSED)
-        target = self.target if self.target is not None and in_parts else float("inf")
+        all_of_file = Partition(path, self.layout, span=Span(first=self.n_before))
         malformed = Malformed(path, self.layout.on_error)
-        cuts: list[tuple[int, int]] = []
+        # A line that is a sequence is complete, so that such files can be cut at any line end.
+        can_cut = self.layout.format == "lines" and not path.lower().endswith(COMPRESSED)
+        target = self.target if self.target is not None and can_cut else float("inf")
+        starts: list[tuple[int, int]] = []  # of partitions: byte, and number of line
         held = target
 
         def noted(found: Iterator[Block]) -> Iterator[Block]:
             nonlocal held
             for block in found:
                 if held >= target:
-                    cuts.append((block.start, block.line))
+                    starts.append((block.start, block.line))
                     held = 0
                 yield block
 
-        batches = self._rows(path, malformed)
-        if in_parts:
+        batches = rows_of(all_of_file, malformed)
+        if can_cut:
             batches = sequence_rows(noted(blocks(path)), self.layout, malformed)
         symbols: set[Any] = set()
         n_sequences = 1
@@ -159,12 +157,10 @@ class Survey:
             if rows.id is not None and not self.text_ids:
                 self.text_ids = not all_integers(map(str, distinct_values([rows.id])))
         self.symbols[path] = symbols
-        span = Span(first=self.n_before)
-        if len(cuts) <= 1:
-            self.parts.append((path, None, span, 1))
-        else:
-            ends = [*(start for start, _ in cuts), os.path.getsize(path)]
-            for (_, line), pieces in zip(cuts, pairwise(ends), strict=True):
-                self.parts.append((path, pieces, span, line))
         if self.layout.id is None:
             self.n_before += n_sequences
+        if len(starts) <= 1:
+            self.partitions.append(all_of_file)
+            return
+        for (start, line), (stop, _) in pairwise([*starts, (os.path.getsize(path), 0)]):
+            self.partitions.append(replace(all_of_file, pieces=(start, stop), line=line))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +32,11 @@ from sojourn.io.arrow_codes import (
     ranked,
     to_arrow,
 )
-from sojourn.io.layout import WHOLE, Malformed, Span
+from sojourn.io.layout import TEXT, Malformed, Span
 from sojourn.io.times import read_times
+
+if TYPE_CHECKING:
+    from sojourn.io.sources import Partition
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python would write it: "007" is a name
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -59,31 +62,22 @@ class Rows:
 Batches = Callable[[Malformed], Iterable[Rows]]  # the rows of a file from its start
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """How symbols and ids of a file are converted, and which of its rows are kept."""
-
-    text: bool  # whether they are text, which becomes integers where all of it is integers
-    vocabulary: Any = None  # as in `Sequences.from_lists`
-    unknown: str = "error"
-    text_ids: bool | None = None  # whether ids stay text; inferred from the ids if None
-    span: Span = WHOLE
-
-
-def gather(batches: Batches, malformed: Malformed, how: Conversion) -> Sequences:
-    """All rows of a file as sequences, in the order of their ids, each in the order of its times.
+def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequences:
+    """All rows of a partition as sequences, in the order of ids, each in the order of its times.
 
     Rows without an id or a time are malformed. The file is read once more to find the place of a
     symbol that cannot be one.
     """
+    text, vocabulary = partition.layout.format in TEXT, partition.vocabulary
+    span = partition.span
     path = malformed.path
     symbols, owners, times = Codes(), Codes(), Growing()
     seen: set[Any] = set()
     kind = ""
     for batch in batches(malformed):
-        rows, time, kind = usable_rows(batch, kind, malformed, how.span)
+        rows, time, kind = usable_rows(batch, kind, malformed, span)
         if is_list(rows.symbol.type):
-            rows = _one_symbol_per_row(rows, seen, path, how.span.first)
+            rows = _one_symbol_per_row(rows, seen, path, span.first)
         if len(rows.symbol) == 0:
             continue
         symbols.add(coded(rows.symbol))
@@ -95,10 +89,10 @@ def gather(batches: Batches, malformed: Malformed, how: Conversion) -> Sequences
         skipped = f" but {malformed.count} malformed ones" if malformed.count else ""
         raise SojournError(f"{path} holds no rows{skipped}; expected at least one")
     symbol, codes = symbols.joined()
-    if how.text and isinstance(symbol, list) and not _is_text(how.vocabulary):
+    if text and isinstance(symbol, list) and not _is_text(vocabulary):
         symbol = typed(symbol, batches, malformed)
     distinct, codes = ranked(symbol, codes)
-    if distinct.size == 0 and how.vocabulary is None:
+    if distinct.size == 0 and vocabulary is None:
         raise SojournError(
             f"{path}: every symbol is missing; pass vocabulary= to say what there can be"
         )
@@ -107,17 +101,17 @@ def gather(batches: Batches, malformed: Malformed, how: Conversion) -> Sequences
             f"{path}: {find(distinct[0], batches, malformed)} has the symbol {distinct[0]}; "
             f"expected integers of 0 and more: {adapters.MISSING}"
         )
-    ids, owner = np.array([how.span.first]), np.zeros(len(codes), dtype=np.int32)
+    ids, owner = np.array([span.first]), np.zeros(len(codes), dtype=np.int32)
     if owners.dictionaries:
         name, owner = owners.joined()
-        if how.text and isinstance(name, list) and not how.text_ids and all_integers(name):
+        if text and isinstance(name, list) and not partition.text_ids and all_integers(name):
             name = np.array(list(map(int, name)), dtype=np.int64)
         ids, owner = ranked(name, owner)
     order, lengths = sort_rows(owner, len(ids), times.taken() if times.size else None)
     if order is not None:
         codes = codes[order]
     found = Sequences(codes, adapters.offsets_of(lengths), distinct, ids)
-    return found if how.vocabulary is None else found.recode(how.vocabulary, how.unknown)
+    return found if vocabulary is None else found.recode(vocabulary, partition.unknown)
 
 
 def usable_rows(

@@ -1,7 +1,7 @@
-"""What a file holds: its format, and which of its columns are whose, when and what.
+"""What a file holds: its format, and which of its columns are id, time and symbol.
 
-What the caller does not say is guessed from names; the guesses come back in words, so that they
-can be shown. A file that is not as its layout says has malformed rows, which are kept count of.
+What the caller does not name is guessed; the guesses are returned in words, so that they can be
+shown. Rows that do not fit the layout are malformed, and counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from sojourn.checks import check_choice
 from sojourn.errors import SojournError
 
 Column = str | Literal[False] | None  # a name, no such column, or to be guessed
@@ -18,23 +19,16 @@ Column = str | Literal[False] | None  # a name, no such column, or to be guessed
 FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow")
 TEXT = ("csv", "tsv", "matrix", "lines")  # whose symbols and ids are text until all were seen
 SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".txt": "lines",
-    ".seq": "lines",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "lines": (".txt", ".seq"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".feather", ".arrow", ".ipc"),
 }
 COMPRESSED = (".gz", ".bz2", ".xz")
 
-# Names by which columns go, the surest first.
+# Usual names of columns, the surest first.
 ID_NAMES = """
     id sequence_id sequence seq_id seq trace_id trace case_id case case:concept:name session_id
     session episode trajectory flight_id flight song run_id run user_id user subject patient
@@ -52,13 +46,7 @@ SYMBOL_NAMES = """
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a file, with nothing left to guess.
-
-    Examples
-    --------
-    >>> Layout("csv", id="flight", time=None, symbol="command").wanted
-    ('flight', 'command')
-    """
+    """How to read a file, with nothing left to guess."""
 
     format: str
     id: str | None = None
@@ -77,35 +65,19 @@ class Layout:
 
 @dataclass(frozen=True)
 class Span:
-    """Which rows of a file a partition has: those with ``above < id <= upto``, if these are given.
-
-    ``first`` is the number of sequences before it, where they have no ids of their own.
-
-    Examples
-    --------
-    >>> Span(above="a", upto="f")
-    Span(above='a', upto='f', first=0)
-    """
+    """Which rows of a file a partition has: those with ``above < id <= upto``, if given."""
 
     above: str | int | None = None
     upto: str | int | None = None
-    first: int = 0
+    first: int = 0  # number of sequences before it, where they have no ids of their own
 
 
-WHOLE = Span()
+ALL_ROWS = Span()
 
 
 @dataclass
 class Malformed:
-    """Count of the rows of a file that cannot be used: the first is an error, or all are skipped.
-
-    Examples
-    --------
-    >>> rows = Malformed("events.csv", on_error="skip")
-    >>> rows.add("line 3", "has no id")
-    >>> str(rows)
-    'events.csv: skipped 1 malformed row: line 3 has no id'
-    """
+    """Count of the rows of a file that are malformed: the first is an error, or all are skipped."""
 
     path: str
     on_error: str = "raise"
@@ -113,7 +85,7 @@ class Malformed:
     first: str = field(default="", repr=False)
 
     def add(self, place: str, reason: str, n: int = 1) -> None:
-        """Take note of `n` malformed rows, of which the first stands at `place`."""
+        """Count `n` malformed rows, the first of which is at `place`."""
         if self.on_error == "raise":
             raise SojournError(
                 f"{self.path}: {place} {reason}; correct it, or pass on_error='skip' to leave "
@@ -123,26 +95,25 @@ class Malformed:
         self.count += n
 
     def __str__(self) -> str:
-        rows = f"row{'s'[: self.count != 1]}"
-        such = ", for example" if self.count != 1 else ":"
-        return f"{self.path}: skipped {self.count} malformed {rows}{such} {self.first}"
+        rows = "row:" if self.count == 1 else "rows, for example"
+        return f"{self.path}: skipped {self.count} malformed {rows} {self.first}"
 
 
 def format_of(path: str, format: str | None) -> str:
-    """The format of a file: the one given, or what the end of its name says."""
+    """The format of a file: the one given, or that of the end of its name."""
     if format is not None:
-        if format not in FORMATS:
-            raise SojournError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
+        check_choice("format", format, FORMATS)
         return format
     stem, suffix = os.path.splitext(path.lower())
     if suffix in COMPRESSED:
         stem, suffix = os.path.splitext(stem)
-    if suffix not in SUFFIXES:
-        raise SojournError(
-            f"{path}: no format is known by the ending {suffix!r}; pass format= one of "
-            f"{', '.join(FORMATS)}"
-        )
-    return SUFFIXES[suffix]
+    for known, suffixes in SUFFIXES.items():
+        if suffix in suffixes:
+            return known
+    raise SojournError(
+        f"{path}: no format is known by the ending {suffix!r}; pass format= one of "
+        f"{', '.join(FORMATS)}"
+    )
 
 
 def choose_columns(
@@ -171,11 +142,11 @@ def choose_columns(
         guesses.append(f"id {found!r}")
     symbol_guessed = symbol is None
     if symbol is None:
-        columns_of_lists = [name for name in free if lists(name) and name.lower()[-2:] != "id"]
-        symbol = columns_of_lists[0] if len(columns_of_lists) == 1 else _first(free, SYMBOL_NAMES)
+        with_lists = [name for name in free if lists(name) and name.lower()[-2:] != "id"]
+        symbol = with_lists[0] if len(with_lists) == 1 else _first(free, SYMBOL_NAMES)
     rest = [name for name in free if name != symbol]
-    whole = symbol is not None and lists(symbol)
-    if time is None and not whole and (found := _first(rest, TIME_NAMES)) is not None:
+    in_lists = symbol is not None and lists(symbol)
+    if time is None and not in_lists and (found := _first(rest, TIME_NAMES)) is not None:
         time = found
         rest.remove(found)
         guesses.append(f"time {found!r}")
@@ -183,20 +154,20 @@ def choose_columns(
         symbol = rest.pop()
     if symbol is None:
         raise SojournError(
-            f"{path}: cannot tell which column holds the symbols; pass symbol= one of "
+            f"{path}: cannot guess which column holds the symbols; pass symbol= one of "
             f"{_listed(rest or names)}"
         )
     if symbol_guessed:
         guesses.append(f"symbol {symbol!r}")
     others = [name for name in names if name not in (time, symbol)]
-    if id is None and others and not whole:
+    if id is None and others and not in_lists:
         raise SojournError(
-            f"{path}: cannot tell which column tells the sequences apart; pass id= one of "
+            f"{path}: cannot guess which column has the ids of the sequences; pass id= one of "
             f"{_listed(others)}, or id=False if the file is one sequence"
         )
-    if id is None and not whole:
+    if id is None and not in_lists:
         guesses.append("one sequence")
-    if time is None and not whole:
+    if time is None and not in_lists:
         guesses.append("rows in order")
     if time and lists(symbol):
         raise SojournError(
@@ -215,4 +186,5 @@ def _first(names: Sequence[str], known: str) -> str | None:
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:12])
-    return shown + ", …" * (len(names) > 12) if names else "(none)"
+    more = ", …" if len(names) > 12 else ""
+    return shown + more if names else "(none)"

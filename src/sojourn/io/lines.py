@@ -7,10 +7,8 @@ than line by line, is parsed again by Python, which is slow but knows what is wr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -114,87 +112,73 @@ def json_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> I
     Malformed is a line that is no object, lacks a name, or holds what is no symbol, id or time.
     """
     first = next(found, Block(b"", 1))
-    kinds, types = _first_types(first, layout)
-
-    def fast(block: Block) -> Rows | None:
-        return _arrow_rows(block, layout, types) if types else None
-
-    for block, rows in parse_ahead(chain([first], found), fast):
-        if (rows := rows or _python_rows(block, layout, kinds, malformed)) is not None:
-            yield rows
-
-
-def _first_types(block: Block, layout: Layout) -> tuple[Kinds, dict[str | None, Any]]:
-    """What the first values are, and the Arrow types of that; no types if a name has no value."""
     kinds: Kinds = {}
-    types: dict[str | None, Any] = {}
+    types = _first_types(first, layout, kinds)
+    for block, rows in parse_ahead(chain([first], found), lambda b: _fast(b, layout, types)):
+        yield rows or _slow(block, layout, kinds, malformed)
+
+
+def _first_types(block: Block, layout: Layout, kinds: Kinds) -> dict[str, Any]:
+    """Arrow types of the first values of each name; none if a name has no value."""
     for text in block.data.splitlines():
         record = _object(text)
         if isinstance(record, str) or _fault(record, layout, kinds):
             continue
-        if layout.time is not None and record[layout.time] is not None:
-            types.setdefault(layout.time, ARROW_TYPES[type(record[layout.time])])
-        for name in kinds.keys() - {None}:
-            types[name] = ARROW_TYPES[kinds[name]]
-            if name == layout.symbol and kinds[None]:
-                types[name] = pa.list_(types[name])
-        if len(types) == len(layout.wanted):
-            return kinds, types
-    return kinds, {}
+        time = None if layout.time is None else record[layout.time]
+        known = {*kinds, None} >= {layout.id, layout.symbol}
+        if known and (layout.time is None or time is not None):
+            return _types(layout, kinds, type(time))
+    return {}
 
 
-def _arrow_rows(block: Block, layout: Layout, types: dict[str | None, Any]) -> Rows | None:
+def _types(layout: Layout, kinds: Kinds, time: type) -> dict[str, Any]:
+    """Arrow types of the columns; a name that has no value yet may be text."""
+    types = {name: ARROW_TYPES[kinds.get(name, str)] for name in layout.wanted}
+    if layout.symbol is not None and kinds.get(None):
+        types[layout.symbol] = pa.list_(types[layout.symbol])
+    if layout.time is not None:
+        types[layout.time] = ARROW_TYPES[time]
+    return types
+
+
+def _fast(block: Block, layout: Layout, types: dict[str, Any]) -> Rows | None:
     """Rows of a block by Arrow; None if it has faults, or objects do not stand one per line."""
     data = block.data.replace(b"\r\n", b"\n")
+    if not types or not data or b"\r" in data or not is_text(data):
+        return None
     view = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(view == LINE_FEED)
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(view))
     starts = np.append(0, ends[:-1] + 1)
-    if (
-        b"\r" in data
-        or not is_text(data)
-        or np.any(view[starts] != OPEN)
-        or np.any(view[ends - 1] != CLOSE)
-    ):
+    if np.any(view[starts] != OPEN) or np.any(view[ends - 1] != CLOSE):
         return None
     try:
-        table = pa.json.read_json(
-            pa.BufferReader(data),
-            pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pa.json.ParseOptions(
-                explicit_schema=pa.schema(types.items()), unexpected_field_behavior="ignore"
-            ),
-        )
+        table = _parse(data, types)
     except pa.ArrowException:
         if layout.time is None or types[layout.time] != pa.int64():
             return None
-        floats = _arrow_rows(block, layout, types | {layout.time: pa.float64()})
+        floats = _fast(block, layout, types | {layout.time: pa.float64()})
         if floats is not None:
             types[layout.time] = pa.float64()  # at once in the blocks that follow
         return floats
     if len(table) != len(ends):
         return None
-    column: dict[str | None, Any] = {n: table[n].combine_chunks() for n in layout.wanted}
-    for values in column.values():
-        for i in np.flatnonzero(to_numpy(values.is_null())) if values.null_count else ():
+    for name in layout.wanted:
+        values = table[name]
+        for i in (
+            np.flatnonzero(to_numpy(values.combine_chunks().is_null())) if values.null_count else ()
+        ):
             record = _object(data[starts[i] : ends[i]])
-            if isinstance(record, str) or not column.keys() <= record.keys():
-                return None  # null because it is absent
-    symbol, id, time = column[layout.symbol], column.get(layout.id), column.get(layout.time)
-    return Rows(
-        symbol if is_list(symbol.type) else coded(symbol),
-        None if id is None else coded(id),
-        time,
-        np.arange(len(table)) + block.line - 1,
-        lambda i: f"line {block.line + i}",
-    )
+            if isinstance(record, str) or not types.keys() <= record.keys():
+                return None  # null because a name is absent
+    return _rows(table, layout, range(block.line, block.line + len(table)))
 
 
-def _python_rows(block: Block, layout: Layout, kinds: Kinds, malformed: Malformed) -> Rows | None:
-    """Rows of a block by Python, None if there are none; `kinds` grows by what is seen."""
+def _slow(block: Block, layout: Layout, kinds: Kinds, malformed: Malformed) -> Rows:
+    """Rows of a block whose lines were looked at by Python; `kinds` grows by what is seen."""
+    good: list[str] = []
     numbers: list[int] = []
-    values: dict[str, list[Any]] = {name: [] for name in layout.wanted}
     for number, text in enumerate(block.data.splitlines(), block.line):
         if not text or text.isspace():
             continue
@@ -203,18 +187,32 @@ def _python_rows(block: Block, layout: Layout, kinds: Kinds, malformed: Malforme
         if fault or isinstance(record, str):
             malformed.add(f"line {number}", fault)
             continue
+        values = {name: record[name] for name in layout.wanted}
+        if layout.time is not None and values[layout.time] is not None:
+            values[layout.time] = str(values[layout.time])  # numbers and text may be mixed
+        good.append(json.dumps(values))
         numbers.append(number)
-        for name, column in values.items():
-            column.append(record[name])
-    if not numbers:
-        return None
-    return Rows(
-        _column(values[layout.symbol or ""], kinds.get(layout.symbol)),
-        None if layout.id is None else _column(values[layout.id], kinds.get(layout.id)),
-        None if layout.time is None else _times(values[layout.time]),
-        np.array(numbers) - 1,
-        _place(numbers),
+    types = _types(layout, kinds, str)
+    table = _parse("\n".join(good).encode(), types) if good else pa.schema(types).empty_table()
+    return _rows(table, layout, numbers)
+
+
+def _parse(data: bytes, types: dict[str, Any]) -> Any:
+    return pa.json.read_json(
+        pa.BufferReader(data),
+        pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        pa.json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"),
     )
+
+
+def _rows(table: Any, layout: Layout, numbers: Sequence[int]) -> Rows:
+    symbol, id, time = (
+        None if name is None else table[name].combine_chunks()
+        for name in (layout.symbol, layout.id, layout.time)
+    )
+    symbol = symbol if symbol is None or is_list(symbol.type) else coded(symbol)
+    number = np.array(numbers, dtype=np.int64) - 1
+    return Rows(symbol, None if id is None else coded(id), time, number, _place(numbers))
 
 
 def _object(text: bytes) -> dict[str, Any] | str:
@@ -276,21 +274,5 @@ def _item_fault(item: Any, name: str, kinds: Kinds) -> str:
     return ""
 
 
-def _column(values: list[Any], kind: type | None) -> Any:
-    """Symbols or ids as an Arrow column."""
-    type = ARROW_TYPES[kind or str]
-    in_lists = any(isinstance(value, list) for value in values)
-    return pa.array(values, pa.large_list(type) if in_lists else type)
-
-
-def _times(values: list[Any]) -> Any:
-    """Times as an Arrow column: of numbers where all are numbers that it can hold, else of text."""
-    kinds = set(map(type, values)) - {NoneType}
-    if kinds <= {int, float}:
-        with suppress(pa.ArrowInvalid, OverflowError):
-            return pa.array(values, pa.int64() if kinds == {int} else pa.float64())
-    return pa.array([value if value is None else str(value) for value in values], pa.string())
-
-
-def _place(numbers: list[int]) -> Callable[[int], str]:
+def _place(numbers: Sequence[int]) -> Callable[[int], str]:
     return lambda i: f"line {numbers[i]}"

@@ -1,14 +1,13 @@
-"""Event tables that are not sorted, and too large to sort in memory: a sorted copy, by DuckDB.
+"""Sort event tables that are larger than memory: a sorted copy, by DuckDB.
 
 DuckDB is an extra (``sojourn[outofcore]``) and imported when something is sorted. Rows are read as
-`read` reads them, get a number, and are ordered by id, time and that number: rows at one time keep
-the order of the files.
+`read` reads them, numbered, and sorted by id, time and that number: rows at one time keep the order
+of the files.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from sojourn.errors import SojournError
-from sojourn.io.layout import TEXT, WHOLE, Column, Layout, Malformed
-from sojourn.io.sources import FilePath, Scan, scan, warn_skipped
+from sojourn.io.layout import ALL_ROWS, TEXT, Column, Layout, Malformed
+from sojourn.io.sources import FilePath, Partition, Scan, scan, warn_skipped
+from sojourn.storage.atomic import atomic_write
 
 ROWS_PER_GROUP = 1 << 18
 
@@ -46,7 +46,7 @@ def sort_events(
     id, time, symbol
         Names of the columns, as in `read`.
     memory_limit : str
-        What DuckDB may use before it goes to disk.
+        What DuckDB may use before it writes to disk.
     overwrite : bool
         Whether to replace `out` if it is there.
     rows_per_partition : int, optional
@@ -89,30 +89,26 @@ def sort_events(
             f"needs no sorting; scan it"
         )
     place = os.path.dirname(os.path.abspath(target))
-    folder = tempfile.mkdtemp(prefix=".sojourn-sort-", dir=place)
-    draft = os.path.join(folder, "sorted.parquet")
     try:
-        with duckdb.connect(os.path.join(folder, "events.duckdb")) as db:
+        with (
+            tempfile.TemporaryDirectory(prefix=".sojourn-sort-", dir=place) as folder,
+            duckdb.connect(os.path.join(folder, "events.duckdb")) as db,
+        ):
             db.execute("SET memory_limit = $1", [memory_limit])
             db.execute("SET temp_directory = $1", [folder])
             n = _load(db, source)
-            _write(db, layout, source.files[0], draft)
-        _check(draft, layout, n)
-        os.replace(draft, target)
+            with atomic_write(target, "wb", check=lambda draft: _check(draft, layout, n)) as file:
+                _write(db, layout, source.files[0], file.name)
     except duckdb.Error as error:
         reason = " ".join(str(error).split())
         raise SojournError(
             f"{target}: DuckDB could not sort ({reason}); give it a larger memory_limit, or a disk "
             f"with more room"
         ) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    keep: dict[str, Any] = (
-        {} if rows_per_partition is None else {"rows_per_partition": rows_per_partition}
-    )
-    names: dict[str, Any] = {"id": layout.id, "time": layout.time or False, "symbol": layout.symbol}
-    vocabulary = {name: how[name] for name in ("vocabulary", "unknown") if name in how}
-    return scan(target, **names, **keep, **vocabulary, quiet=True)
+    keep: dict[str, Any] = {name: how[name] for name in ("vocabulary", "unknown") if name in how}
+    if rows_per_partition is not None:
+        keep["rows_per_partition"] = rows_per_partition
+    return scan(target, layout.id, layout.time or False, layout.symbol, quiet=True, **keep)
 
 
 def _load(db: Any, source: Scan) -> int:
@@ -152,16 +148,14 @@ def _batches(path: str, layout: Layout, malformed: Malformed, first: int) -> Ite
         return column.cast(pa.string() if is_string(column.type) else pa.int64())
 
     kind = ""
-    for batch in rows_of(path, layout, malformed, None, WHOLE, 1):
-        rows, time, kind = usable_rows(batch, kind, malformed, WHOLE)
-        m = len(rows.symbol)
-        if m == 0:
-            continue
-        columns = {"id": plain(rows.id), "symbol": plain(rows.symbol)}
-        if time is not None:
-            columns["time"] = pa.array(time)
-        yield pa.table({**columns, "number": pa.array(np.arange(first, first + m))})
-        first += m
+    for batch in rows_of(Partition(path, layout), malformed):
+        rows, time, kind = usable_rows(batch, kind, malformed, ALL_ROWS)
+        if m := len(rows.symbol):
+            columns = {"id": plain(rows.id), "symbol": plain(rows.symbol)}
+            if time is not None:
+                columns["time"] = pa.array(time)
+            yield pa.table({**columns, "number": pa.array(np.arange(first, first + m))})
+            first += m
 
 
 def _write(db: Any, layout: Layout, path: str, draft: str) -> None:
@@ -186,7 +180,7 @@ def _write(db: Any, layout: Layout, path: str, draft: str) -> None:
         f"COPY (SELECT {types['id']} AS {_quoted(layout.id)}, {time}"
         f"{types['symbol']} AS {_quoted(layout.symbol)} FROM events "
         f"ORDER BY {types['id']}, {'time, ' if layout.time else ''}number) "
-        f"TO {_text(draft)} (FORMAT parquet, ROW_GROUP_SIZE {ROWS_PER_GROUP})"
+        f"TO {_text(draft)} (FORMAT parquet, ROW_GROUP_SIZE {ROWS_PER_GROUP}, USE_TMP_FILE false)"
     )
 
 

@@ -11,15 +11,16 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from sojourn.checks import check_choice, positive_int
 from sojourn.data import adapters
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.io.layout import TEXT, WHOLE, Column, Layout, Malformed, Span, format_of
+from sojourn.io.layout import ALL_ROWS, TEXT, Column, Layout, Malformed, Span, format_of
 
 if TYPE_CHECKING:
     from sojourn.io.formats import Survey
@@ -94,10 +95,9 @@ def read(
     >>> seqs.ids.tolist(), seqs.to_lists()
     (['a', 'b'], [['climb', 'level'], ['climb']])
     """
-    options = _options(format, delimiter, missing, on_error, max_expansion)
-    name = os.fspath(path)
-    layout = _layout(name, options, format, id, time, symbol, quiet)
-    return Partition(name, layout, vocabulary=vocabulary, unknown=unknown).read()
+    how = (delimiter, missing, on_error, max_expansion, quiet)
+    layout = _layout(os.fspath(path), format, (id, time, symbol), *how)
+    return Partition(os.fspath(path), layout, vocabulary=vocabulary, unknown=unknown).read()
 
 
 def scan(
@@ -150,11 +150,11 @@ def scan(
     ...     [(seqs.ids.tolist(), seqs.n_symbols, seqs.to_lists()) for seqs in parts]
     [([0], 3, [['climb', 'level']]), ([1], 3, [['level', 'level', 'descend']])]
     """
-    if rows_per_partition is not None and rows_per_partition < 1:
-        raise SojournError(f"rows_per_partition is {rows_per_partition}; expected 1 or more")
+    if rows_per_partition is not None:
+        positive_int("rows_per_partition", rows_per_partition)
     files = _listed(paths)
-    options = _options(format, delimiter, missing, on_error, max_expansion)
-    layout = _layout(files[0], options, format, id, time, symbol, quiet)
+    how = (delimiter, missing, on_error, max_expansion, quiet)
+    layout = _layout(files[0], format, (id, time, symbol), *how)
     return Scan(files, layout, vocabulary, unknown, rows_per_partition)
 
 
@@ -167,14 +167,14 @@ class Partition:
     # row groups of a Parquet file or batches of an Arrow file, ``first`` to ``last - 1``; or
     # bytes of a text file. All of the file if not given
     pieces: tuple[int, int] | None = None
-    span: Span = WHOLE  # the ids to keep of those in the pieces
+    span: Span = ALL_ROWS  # the ids to keep of those in the pieces
     line: int = 1  # number of the first line, in a text file
     vocabulary: Any = field(default=None, repr=False)  # as in `Sequences.from_lists`
     unknown: str = "error"  # as in `Sequences.from_lists`
     text_ids: bool | None = None  # whether ids that are text stay text
     number: int = 0  # its place among the partitions of a scan
-    begin: int = 0  # number of symbols before it and in it, once they are known
-    size: int | None = None  # number of symbols before it and in it, once they are known
+    begin: int = 0  # number of symbols before it, once that is known
+    size: int | None = None  # number of symbols in it, once that is known
 
     def __str__(self) -> str:
         where = f", pieces {self.pieces[0]} to {self.pieces[1] - 1}" if self.pieces else ""
@@ -192,15 +192,10 @@ class Partition:
         """The sequences, and the malformed rows that were left out of them."""
         _need_pyarrow()
         from sojourn.io.formats import rows_of
-        from sojourn.io.gather import Conversion, gather
+        from sojourn.io.gather import gather
 
-        def batches(malformed: Malformed) -> Iterator[Any]:
-            return rows_of(self.path, self.layout, malformed, self.pieces, self.span, self.line)
-
-        text = self.layout.format in TEXT
-        how = Conversion(text, self.vocabulary, self.unknown, self.text_ids, self.span)
         malformed = Malformed(self.path, self.layout.on_error)
-        sequences = gather(batches, malformed, how)
+        sequences = gather(self, partial(rows_of, self), malformed)
         if self.size not in (None, sequences.n_total):
             raise SojournError(
                 f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
@@ -241,20 +236,11 @@ class Scan:
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         """What to read for each partition; small, and can be sent to other machines."""
-        survey = self._survey
+        vocabulary, unknown = self.vocabulary, self.unknown
+        text_ids = self._survey.text_ids if self.layout.format in TEXT else None
         return tuple(
-            Partition(
-                path,
-                self.layout,
-                pieces,
-                span,
-                line,
-                self.vocabulary,
-                self.unknown,
-                survey.text_ids if self.layout.format in TEXT else None,
-                number,
-            )
-            for number, (path, pieces, span, line) in enumerate(survey.parts)
+            replace(part, vocabulary=vocabulary, unknown=unknown, text_ids=text_ids, number=i)
+            for i, part in enumerate(self._survey.partitions)
         )
 
     @cached_property
@@ -304,44 +290,31 @@ def _need_pyarrow() -> None:
         ) from None
 
 
-def _options(
+def _layout(
+    path: str,
     format: str | None,
+    columns: tuple[Column, Column, str | None],
     delimiter: str | None,
     missing: Iterable[str],
     on_error: str,
     max_expansion: float,
-) -> Layout:
-    """What the caller said, checked, as a layout without its columns."""
-    if on_error not in ("raise", "skip"):
-        raise SojournError(f"on_error is {on_error!r}; expected 'raise' or 'skip'")
-    if isinstance(missing, str):
-        missing = (missing,)
-    if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
-        raise SojournError(f"delimiter is {delimiter!r}; expected one ASCII character, as ',' is")
-    return Layout(
-        format or "",
-        delimiter=delimiter,
-        missing=tuple(missing),
-        on_error=on_error,
-        max_expansion=max_expansion,
-    )
-
-
-def _layout(
-    path: str,
-    options: Layout,
-    format: str | None,
-    id: Column,
-    time: Column,
-    symbol: str | None,
     quiet: bool,
 ) -> Layout:
     """The layout of a file; what had to be guessed is printed."""
+    check_choice("on_error", on_error, ("raise", "skip"))
+    if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
+        raise SojournError(f"delimiter is {delimiter!r}; expected one ASCII character, as ',' is")
     _need_pyarrow()
     from sojourn.io.formats import resolve
 
-    options = replace(options, format=format_of(path, format))
-    layout, guesses = resolve(path, options, format is not None, id, time, symbol)
+    layout = Layout(
+        format_of(path, format),
+        delimiter=delimiter,
+        missing=(missing,) if isinstance(missing, str) else tuple(missing),
+        on_error=on_error,
+        max_expansion=max_expansion,
+    )
+    layout, guesses = resolve(path, layout, *columns, format_given=format is not None)
     if guesses and not quiet:
         print(f"sojourn: {path}: guessed {', '.join(guesses)}", file=sys.stderr)
     return layout
