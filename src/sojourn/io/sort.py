@@ -34,7 +34,7 @@ def sort_events(
     rows_per_partition: int | None = None,
     **how: Any,
 ) -> Scan:
-    r"""Sort the events of one file or many into a Parquet file of whole sequences, and scan it.
+    r"""Sort the events of one or more files into a Parquet file of complete sequences, and scan it.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ def sort_events(
         A pattern such as ``"events/*.csv"``, or the files; rows of a sequence may be in several.
     out : str or path
         The Parquet file to write, with the columns of the data: id, time (a number that sorts
-        alike) and symbol. Beside it as much room again is used while sorting.
+        alike) and symbol. Sorting needs as much disk space again in the same folder.
     id, time, symbol
         Names of the columns, as in `read`.
     memory_limit : str
-        What DuckDB may use before it writes to disk.
+        Memory that DuckDB may use before it writes to disk.
     overwrite : bool
-        Whether to replace `out` if it is there.
+        Whether to replace `out` if it exists.
     rows_per_partition : int, optional
-        About how many symbols a partition of the scan holds.
+        Approximate number of symbols per partition of the scan.
     **how
         Further arguments of `scan`: format, delimiter, missing, on_error, quiet and so on.
 

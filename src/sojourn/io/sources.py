@@ -1,4 +1,4 @@
-"""Sequences from files: all at once with `read`, in partitions of whole sequences with `scan`.
+"""Sequences from files: all at once with `read`, partition by partition with `scan`.
 
 pyarrow does the parsing. It is an extra (``sojourn[files]``) and imported when a file is read.
 """
@@ -54,35 +54,35 @@ def read(
     Parameters
     ----------
     path : str or path
-        A table with a row for each event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); a
-        table with a whole sequence in each row, as a list (the last four); a text file with a
-        sequence in each line; or a CSV file of integers without a header, a sequence a row.
-        Text may be compressed: .gz, .bz2, .xz.
+        A table with one row per event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); a table
+        with one complete sequence per row, as a list (the last four); a text file with one sequence
+        per line; or a CSV file of integers without a header, one sequence per row. Text may be
+        compressed: .gz, .bz2, .xz.
     id, time, symbol : str, optional
-        Names of the columns that say whose a row is, when it was and what it says. Those not
-        given are guessed from the names in the file, and the guess is printed to standard error.
-        ``id=False`` makes the file one sequence, ``time=False`` keeps the order of the file.
+        Columns with the id of the sequence, the time and the symbol. Columns that are not given are
+        guessed from their names, and the guess is printed to standard error. ``id=False`` makes the
+        file one sequence, ``time=False`` keeps the order of the file.
     format : {"csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow"}, optional
-        Told from the end of the name if not given.
+        Inferred from the ending of the file name if not given.
     delimiter : str, optional
-        What stands between fields; for ``"lines"`` any white space if not given.
+        The character between fields; for ``"lines"`` any white space if not given.
     missing : iterable of str
-        What a missing symbol is in text. In the other formats it is null.
+        How a missing symbol is written in text. In the other formats it is null.
     on_error : {"raise", "skip"}
         What to do about a malformed row (too few fields, not UTF-8, without id or time): an error
         with the line, or leave it out and warn (`SkippedRowsWarning`) how many were left out.
     vocabulary, unknown
         As in `Sequences.from_lists`. Where the vocabulary is strings, text stays text.
     max_expansion : float
-        How many times larger than the file what it holds may be, beyond 256 MiB.
+        How many times the size of a compressed file its content may have, above 256 MiB.
     quiet : bool
-        Whether not to print guesses.
+        Whether to print no guesses.
 
     Returns
     -------
     Sequences
-        In the order of their ids, each in the order of its times; rows at one time keep the order
-        of the file. Text becomes integers where all of a column is integers.
+        In the order of their ids, each in the order of its times; rows with equal times keep the
+        order of the file. A column of text becomes integers if all of its entries are integers.
 
     Examples
     --------
@@ -116,11 +116,12 @@ def scan(
     quiet: bool = False,
     rows_per_partition: int | None = ROWS_PER_PARTITION,
 ) -> Scan:
-    """Sequences from many files or large ones, read partition by partition when they are needed.
+    """Sequences from many or large files, read partition by partition when they are needed.
 
-    Each file must hold whole sequences. A Parquet or Arrow file that is larger than a partition
-    must be sorted by id, and is cut between ids; a file with a sequence a line is cut between
-    lines; any other is one partition. All files have the format and the columns of the first.
+    Each file must contain complete sequences. A Parquet or Arrow file that is larger than a
+    partition must be sorted by id, and is cut between ids; a file with one sequence per line is cut
+    between lines; any other file is one partition. All files have the format and columns of the
+    first.
 
     Parameters
     ----------
@@ -131,13 +132,13 @@ def scan(
     max_expansion, quiet
         As in `read`.
     rows_per_partition : int or None
-        About how many symbols a partition holds; None makes each file one partition.
+        Approximate number of symbols per partition; None makes each file one partition.
 
     Returns
     -------
     Scan
-        Iterate over it for a `Sequences` of each partition, all with one vocabulary. That, if it
-        is not given, takes a pass over the symbols of all files, when first asked for.
+        Iterating over it gives one `Sequences` per partition, all with one vocabulary. Unless the
+        vocabulary is given, finding it takes one pass over the symbols of all files.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def scan(
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Whole sequences of one file that are not read yet: what to read, and no data."""
+    """Complete sequences of one file that are not read yet: what to read, and no data."""
 
     path: str  # the file
     layout: Layout  # its format and columns
@@ -215,11 +216,11 @@ class Scan:
     layout : Layout
         Their format and columns.
     given : column, optional
-        The vocabulary, where the caller gave it.
+        The vocabulary, if the caller gave it.
     unknown : {"error", "missing"}
-        What a symbol outside it is.
+        How a symbol outside the vocabulary is treated.
     rows_per_partition : int or None
-        About how many symbols a partition holds.
+        Approximate number of symbols per partition.
 
     Examples
     --------
@@ -245,7 +246,7 @@ class Scan:
 
     @cached_property
     def vocabulary(self) -> NDArray[Any]:
-        """The symbols that there are in all files, sorted; or those given."""
+        """The symbols of all files, sorted; or those given."""
         if self.given is not None:
             return adapters.read_distinct(self.given, "the vocabulary", least=0)[0]
         return self._survey.vocabulary()
@@ -321,7 +322,7 @@ def _layout(
 
 
 def _listed(paths: FilePath | Iterable[FilePath]) -> tuple[str, ...]:
-    """The files that a pattern stands for, sorted, or those given."""
+    """The files that match a pattern, sorted, or those given."""
     if not isinstance(paths, str | os.PathLike):
         files = tuple(os.fspath(path) for path in paths)
         if not files:
