@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
-
 from sojourn.errors import SojournError
 
 # 1 GiB of float64: a larger table is more likely a mistake than a wish.
@@ -35,6 +33,8 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
 
     A form is a dtype and one word per axis: a number, or a name that has one size everywhere.
     """
+    import numpy as np  # here, so that the command line shows its help without it
+
     sizes: dict[str, int] = {}
     for name, form in forms.items():
         array = getattr(owner, name)
