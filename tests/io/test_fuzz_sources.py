@@ -136,6 +136,7 @@ def test_the_slow_parser_of_tables_equals_the_fast_one(rows, quoted):
 
 
 @given(st.text(st.sampled_from('ab,"\n\r')))
+@example('a,b\n"')
 def test_the_two_parsers_of_tables_agree_on_text_that_is_no_table(text):
     block = Block(text.encode(), 1, 0)
     table = _Table(2, 0, None, 1, ",", ("",))

@@ -321,6 +321,7 @@ def test_text_stays_text_for_a_vocabulary_of_text(tmp_path):
         ("a.csv", "t,symbol\n1,a\n\n,b\n", r"line 4 has no time .* a number"),
         ("a.csv", "t,symbol\nNaN,a\n", r"line 2 has no time"),
         ("a.csv", 'id,symbol\n1,"a\nb"\n\n,b\n', r"line 5 has no id"),
+        ("a.csv", 'id,symbol\n1,a\n"', r"line 3 opens a quoted field that is never closed"),
         ("a.jsonl", '{"symbol": 1, "t": true}', r"line 1 has the time True; expected a number"),
         ("a.jsonl", '{"id": "a", "symbol": [1]}\n' * 2, r"line 2 has the id 'a', as a row before"),
     ],
@@ -588,6 +589,13 @@ def test_quotes_may_hold_line_ends_and_must_be_closed(tmp_path, block, monkeypat
     path.write_text('"id,symbol\n1,2\n')
     with pytest.raises(sj.SojournError, match="line 1 opens a quoted name that is never closed"):
         sj.read(path, quiet=True)
+
+
+@pytest.mark.parametrize("block", [1 << 23, 16, 5])
+def test_a_byte_order_mark_within_a_file_is_part_of_a_symbol(tmp_path, block, monkeypatch):
+    monkeypatch.setattr(text_reader, "BLOCK_BYTES", block)
+    (tmp_path / "a.csv").write_bytes("symbol\nx\n\ufeffy\nz\n".encode("utf-8-sig"))
+    assert sj.read(tmp_path / "a.csv", quiet=True).to_lists() == [["x", "\ufeffy", "z"]]
 
 
 def test_a_quote_that_goes_on_beyond_measure_is_refused(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from sojourn.io.arrow_codes import CODED_TEXT
 from sojourn.io.gather import Rows
 from sojourn.io.layout import Layout, Malformed
 from sojourn.io.text import (
+    BYTE_ORDER_MARK,
     LINE_BYTES,
     Block,
     blocks,
@@ -113,7 +114,8 @@ def _records(block: Block, delimiter: str) -> Iterator[Record]:
     faults: list[Record] = []
 
     def lines() -> Iterator[str]:
-        for i, text in enumerate(chain(block.data.splitlines(keepends=True), [SENTINEL.encode()])):
+        data = block.data + (b"" if block.data[-1:] in b"\r\n" else b"\n")
+        for i, text in enumerate([*data.splitlines(keepends=True), SENTINEL.encode()]):
             if fault := text_fault(text):
                 faults.append((i, fault))
             else:
@@ -148,7 +150,7 @@ class _Table:
     def fast(self, block: Block, time_type: Any = None) -> tuple[Rows, bool] | None:
         """Rows of a block by Arrow, and whether its quotes are closed; None if it has faults."""
         data = block.data
-        if not is_text(data):
+        if not is_text(data) or data.startswith(BYTE_ORDER_MARK):  # which Arrow would leave out
             return None
         quotes = b'"' in data
         if quotes:

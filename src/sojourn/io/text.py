@@ -28,6 +28,7 @@ LINE_BYTES = 1 << 26
 FREE_BYTES = 1 << 28  # below this a file may expand without limit
 MAX_THREADS = 8  # more would wait for the one that takes the rows
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_FEED = ord("\n")
 LINE_END = re.compile(rb"\r\n|\n|\r")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -145,7 +146,7 @@ def _without_mark(data: bytes, path: str) -> tuple[bytes, int]:
     """The first block of a file without its byte-order mark, and the length of that."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise SojournError(f"{path} is UTF-16 text; expected UTF-8: save it as that")
-    mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    mark = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
     return data[mark:], mark
 
 
