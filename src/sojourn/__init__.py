@@ -7,9 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sojourn.data.as_sequences import as_sequences
     from sojourn.data.changes import events_from_changes
     from sojourn.data.discretize import Discretizer
-    from sojourn.data.sequences import Sequences, as_sequences
+    from sojourn.data.end import END
+    from sojourn.data.sequences import Sequences
     from sojourn.detect.detector import AnomalyDetector
     from sojourn.errors import SojournError
     from sojourn.estimators.hsmm import HSMM
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "END",
     "HSMM",
     "AnomalyDetector",
     "Discretizer",
@@ -53,6 +56,7 @@ __all__ = [
 
 # Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
 _MODULES = {
+    "END": "data.end",
     "HSMM": "estimators.hsmm",
     "AnomalyDetector": "detect.detector",
     "Discretizer": "data.discretize",
@@ -62,7 +66,7 @@ _MODULES = {
     "Sequences": "data.sequences",
     "SojournError": "errors",
     "SpectralHSMM": "estimators.spectral_hsmm",
-    "as_sequences": "data.sequences",
+    "as_sequences": "data.as_sequences",
     "count": "spectral.moments",
     "events_from_changes": "data.changes",
     "exact_moments": "spectral.exact_moments",

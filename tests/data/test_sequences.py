@@ -1,5 +1,7 @@
 """Sequences: what goes in comes out again, and what must not go in is named."""
 
+import copy
+import pickle
 import re
 from itertools import chain, groupby
 
@@ -12,8 +14,8 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn import Sequences, SojournError, as_sequences
-from sojourn.data.runs import runs
+from sojourn import END, Sequences, SojournError, as_sequences
+from sojourn.data.runs import runs, sums
 
 MISSING = "a missing symbol is None in lists, null in tables and a masked entry in arrays"
 NEGATIVE = f"expected integers of 0 and more. Negative values in data are not symbols; {MISSING}"
@@ -28,6 +30,12 @@ def ragged(symbols):
 
 
 any_lists = ragged(strings) | ragged(integers)
+
+
+EMPTY = (
+    "sequence 1 is empty; every sequence needs at least one symbol, but for a model of ends "
+    "(ends=True): drop it"
+)
 
 
 def error(call, *args, **kwargs):
@@ -415,11 +423,11 @@ def test_bad_arrays(array, what):
         ([], "there are no sequences; expected at least 1"),
         (
             [[1], []],
-            "sequence 1 is empty; every sequence needs at least one symbol: drop it",
+            EMPTY,
         ),
         (
             [np.array([1]), np.array([])],
-            "sequence 1 is empty; every sequence needs at least one symbol: drop it",
+            EMPTY,
         ),
         (
             ["abc", "de"],
@@ -472,8 +480,14 @@ def test_bad_collections(X, message):
             "the column holds 3 symbols, but the sequences 4; pass an id for every row, or lengths "
             "that add up to the number of symbols",
         ),
-        ([3, 0], "sequence 1 is empty; every sequence needs at least one symbol: drop it"),
-        ([4, -1], "sequence 1 has length -1; every sequence needs at least one symbol: drop it"),
+        (
+            [3, 0],
+            EMPTY,
+        ),
+        (
+            [4, -1],
+            EMPTY.replace("is empty", "has length -1"),
+        ),
         ([1.5, 1.5], f"lengths has 1.5 (float) at position 0; {FLOATS}"),
         (["3"], "lengths has the string '3' at position 0; expected integers"),
         ([], "there are no sequences; expected at least 1"),
@@ -583,3 +597,41 @@ def test_runs_are_those_of_groupby_in_each_sequence(lists):
     assert [*zip(*(part.tolist() for part in found), strict=True)] == expected
     joined = [(value, len(list(group))) for value, group in groupby(chain(*lists))]
     assert [*zip(*(part.tolist() for part in runs(seqs.codes)[:0:-1]), strict=True)] == joined
+
+
+# ---- empty sequences and the end ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[], ["b", "a"], [], ["a"], []],
+        (np.array(["b", "a", "a"]), [0, 2, 0, 1, 0]),
+        pa.array([[], ["b", "a"], [], ["a"], []], pa.list_(pa.string())),
+    ],
+    ids=["lists", "stacked", "arrow"],
+)
+def test_empty_sequences_are_kept_where_they_are_allowed(X):
+    X, lengths = X if isinstance(X, tuple) else (X, None)
+    seqs = as_sequences(X, lengths, empty=True)
+    assert seqs.to_lists() == [[], ["b", "a"], [], ["a"], []]
+    assert seqs[[4, 3]].to_lists() == [[], ["a"]]
+    assert seqs[1:3].to_lists() == [["b", "a"], []]
+    assert seqs.n_observed.tolist() == [0, 2, 0, 1, 0]
+    assert seqs.recode(["a", "b", "c"]).lengths.tolist() == [0, 2, 0, 1, 0]
+    assert error(as_sequences, X, lengths).startswith("sequence 0 is empty; every sequence needs")
+    assert error(as_sequences, seqs).startswith("sequence 0 is empty; every sequence needs")
+
+
+def test_runs_and_sums_of_empty_sequences():
+    values, offsets = np.array([1, 1, 2, 2, 2]), np.array([0, 0, 2, 2, 4, 5, 5])
+    assert sums(values, offsets).tolist() == [0, 2, 0, 4, 2, 0]
+    assert runs(values, offsets).lengths.tolist() == [2, 2, 1]
+    assert sums(values[:0], np.array([0, 0, 0])).tolist() == [0, 0]
+
+
+def test_there_is_one_end():
+    assert repr(END) == "END"
+    assert copy.copy(END) is END
+    assert copy.deepcopy([END])[0] is END
+    assert pickle.loads(pickle.dumps(END)) is END

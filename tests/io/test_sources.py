@@ -989,3 +989,55 @@ def test_ids_may_be_any_integers_of_64_bits(tmp_path, ids):
     seqs = sj.read(path, id="id", time=False, symbol="symbol")
     assert seqs.ids.tolist() == ids
     assert seqs.to_lists() == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "\nb a\n  \na\n\n"),
+        (
+            "a.jsonl",
+            "".join(f'{{"symbol": {s}}}\n' for s in ("[]", '["b", "a"]', "[]", '["a"]', "[]")),
+        ),
+        ("a.parquet", None),
+    ],
+)
+def test_empty_sequences_are_read_where_they_are_allowed(tmp_path, name, text):
+    path = tmp_path / name
+    if text is None:
+        lists = pa.array([[], ["b", "a"], [], ["a"], []], pa.list_(pa.string()))
+        pa.parquet.write_table(pa.table({"symbol": lists}), path)
+    else:
+        path.write_text(text)
+    seqs = sj.read(path, quiet=True, empty=True)
+    assert seqs.to_lists() == [[], ["b", "a"], [], ["a"], []]
+    assert seqs.ids.tolist() == [0, 1, 2, 3, 4]
+    scanned = list(sj.scan([path, path], quiet=True, empty=True))
+    assert [ids for part in scanned for ids in part.ids.tolist()] == list(range(10))
+    assert [part.to_lists() for part in scanned] == [seqs.to_lists()] * 2
+    with pytest.raises(sj.SojournError, match=r"(line|row) 1 is (an )?empty"):
+        sj.read(path, quiet=True)
+
+
+def test_a_model_without_ends_refuses_the_empty_sequences_of_a_scan(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a b a b\n\nb a b a\n")
+    with pytest.raises(sj.SojournError, match="line 2 is empty; expected a sequence"):
+        sj.SpectralHSMM(1, 1).fit(sj.scan(path, empty=True))
+
+
+def test_ids_of_empty_sequences_take_their_place(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(r) + "\n"
+            for r in [
+                {"id": "x", "symbol": ["a"]},
+                {"id": "long name", "symbol": []},
+                {"id": "m", "symbol": []},
+            ]
+        )
+    )
+    seqs = sj.read(path, quiet=True, empty=True)
+    assert seqs.ids.tolist() == ["long name", "m", "x"]
+    assert seqs.to_lists() == [[], [], ["a"]]

@@ -166,13 +166,14 @@ def read_row(row: Any, owner: str) -> Any:
     return [None if gone else next(present) for gone in missing]
 
 
-def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any]) -> None:
-    """Nothing where every sequence has a symbol, else an error that names one that has none."""
-    if np.any(lengths < 1):
-        i = int(np.argmax(lengths < 1))
+def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any], empty: bool = False) -> None:
+    """Raise an error that names a sequence without symbols, unless such sequences are allowed."""
+    if np.any(short := lengths < (0 if empty else 1)):
+        i = int(np.argmax(short))
         what = "is empty" if lengths[i] == 0 else f"has length {lengths[i]}"
         raise SojournError(
-            f"{name_of(i, ids)} {what}; every sequence needs at least one symbol: drop it"
+            f"{name_of(i, ids)} {what}; every sequence needs at least one symbol, but for a model "
+            f"of ends (ends=True): drop it"
         )
 
 

@@ -1,4 +1,4 @@
-"""Run lengths: stretches of equal values."""
+"""Stretches of an array: sums over them, and runs of equal values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+    """Sum of the values of each sequence, 0 for an empty one, where `np.add.reduceat` is wrong."""
+    total = np.zeros(len(offsets) - 1, dtype=values.dtype)
+    filled = np.flatnonzero(np.diff(offsets))
+    if filled.size:
+        total[filled] = np.add.reduceat(values, offsets[filled])
+    return total
 
 
 class Runs(NamedTuple):
@@ -21,6 +30,7 @@ def runs(values: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> Runs
     begins = np.ones(len(values), dtype=np.bool_)
     begins[1:] = values[1:] != values[:-1]
     if offsets is not None:
-        begins[offsets[:-1]] = True
+        starts = offsets[:-1]
+        begins[starts[starts < len(values)]] = True  # an empty sequence at the end begins nothing
     starts = np.flatnonzero(begins)
     return Runs(starts, np.diff(starts, append=len(values)), values[starts])

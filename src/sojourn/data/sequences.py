@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_choice
 from sojourn.data import adapters
+from sojourn.data.runs import sums
 from sojourn.errors import SojournError
 
 Symbols = list[str | None] | list[int | None]
@@ -61,7 +62,7 @@ class Sequences:
             raise SojournError(f"offsets must run from 0 to the number of codes, {self.n_total}")
         if self.ids.size != len(self):
             raise SojournError(f"there are {len(self)} sequences but {self.ids.size} ids")
-        adapters.check_lengths(self.lengths, self.ids)
+        adapters.check_lengths(self.lengths, self.ids, empty=True)
         if np.any(self.vocabulary[1:] <= self.vocabulary[:-1]):
             raise SojournError("the vocabulary must be sorted, each symbol once")
         if self.n_total and not -1 <= self.codes.min() <= self.codes.max() < self.n_symbols:
@@ -69,7 +70,12 @@ class Sequences:
 
     @classmethod
     def from_lists(
-        cls, lists: Any, ids: Any = None, vocabulary: Any = None, unknown: str = "error"
+        cls,
+        lists: Any,
+        ids: Any = None,
+        vocabulary: Any = None,
+        unknown: str = "error",
+        empty: bool = False,
     ) -> Sequences:
         """Sequences from a list of lists (or arrays, or columns) of symbols.
 
@@ -83,6 +89,8 @@ class Sequences:
             The symbols there can be; those that occur if not given.
         unknown : {"error", "missing"}
             What a symbol outside a given vocabulary is.
+        empty : bool
+            Whether a sequence may have no symbols, as for a model with ``ends=True``.
 
         Examples
         --------
@@ -100,7 +108,7 @@ class Sequences:
             if type(row) is not list and type(row) is not tuple:
                 rows[i] = adapters.read_row(row, adapters.name_of(i, ids))
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        adapters.check_lengths(lengths, ids)
+        adapters.check_lengths(lengths, ids, empty)
         arrays = rows and all(isinstance(row, np.ndarray) for row in rows)
         flat: Any = np.concatenate(rows) if arrays else list(chain.from_iterable(rows))
         return cls._encode(flat, lengths, ids, vocabulary, unknown)
@@ -141,7 +149,13 @@ class Sequences:
 
     @classmethod
     def from_stacked(
-        cls, X: Any, lengths: Any, ids: Any = None, vocabulary: Any = None, unknown: str = "error"
+        cls,
+        X: Any,
+        lengths: Any,
+        ids: Any = None,
+        vocabulary: Any = None,
+        unknown: str = "error",
+        empty: bool = False,
     ) -> Sequences:
         """Sequences laid end to end in one column, with the length of each.
 
@@ -150,8 +164,8 @@ class Sequences:
         X : column (n_total,) or array (n_total, 1)
             Symbols, as in `from_lists`; a missing one is None, null or a masked entry.
         lengths : column of int (n,)
-            Lengths, each 1 or more, that add up to n_total.
-        ids, vocabulary, unknown
+            Lengths that add up to n_total.
+        ids, vocabulary, unknown, empty
             As in `from_lists`.
 
         Examples
@@ -161,7 +175,7 @@ class Sequences:
         """
         lengths = adapters.read_integers(lengths, "lengths")
         ids = adapters.read_ids(ids, len(lengths))
-        adapters.check_lengths(lengths, ids)
+        adapters.check_lengths(lengths, ids, empty)
         if getattr(X, "shape", (0,))[1:] == (1,):
             X = (X if isinstance(X, np.ndarray) else np.asarray(X)).reshape(-1)
         return cls._encode(X, lengths, ids, vocabulary, unknown)
@@ -300,7 +314,7 @@ class Sequences:
     @property
     def n_observed(self) -> NDArray[np.int64]:
         """Number of symbols in each sequence that are not missing."""
-        return np.add.reduceat(self.codes >= 0, self.offsets[:-1], dtype=np.int64)
+        return sums((self.codes >= 0).astype(np.int64), self.offsets)
 
     @property
     def n_symbols(self) -> int:
@@ -355,46 +369,3 @@ class Sequences:
         head = f"{len(self)} sequence{'s' if len(self) > 1 else ''} of {size}"
         symbols = f"{self.n_total} symbols{missing} over {self.n_symbols}: {shown}{more}"
         return f"Sequences({head}, {symbols})"
-
-
-def as_sequences(
-    X: Any, lengths: Any = None, vocabulary: Any = None, unknown: str = "error"
-) -> Sequences:
-    """`Sequences` from any of the forms in which the estimators take data.
-
-    Parameters
-    ----------
-    X : Sequences, list of sequences, array (n, length), or column with `lengths`
-        A stacked column may also have the shape (n_total, 1); an Arrow or polars column of lists
-        is a list of sequences.
-    lengths : column of int, optional
-        Lengths of the sequences that `X` holds end to end.
-    vocabulary, unknown
-        As in `Sequences.from_lists`; a `Sequences` of another vocabulary is recoded.
-
-    Examples
-    --------
-    >>> as_sequences([[0, 1, 1], [2]])
-    Sequences(2 sequences of 1 to 3, 4 symbols over 3: 0, 1, 2)
-    """
-    if isinstance(X, Sequences):
-        if lengths is not None:
-            raise SojournError("a Sequences knows its lengths; leave lengths= out")
-        if len(X) == 0:
-            raise SojournError("there are no sequences; expected at least 1")
-        return X if vocabulary is None else X.recode(vocabulary, unknown)
-    if hasattr(X, "tocsr"):
-        raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence per row")
-    if hasattr(X, "columns"):
-        raise SojournError(
-            f"X is a table ({type(X).__name__}); use Sequences.from_columns(symbol=…, id=…) on two "
-            f"of its columns"
-        )
-    if lengths is not None:
-        return Sequences.from_stacked(X, lengths, None, vocabulary, unknown)
-    X = X.combine_chunks() if hasattr(X, "combine_chunks") else X
-    if hasattr(X, "value_lengths"):  # Arrow lists, already in our layout
-        return Sequences.from_stacked(X.flatten(), X.value_lengths(), None, vocabulary, unknown)
-    if len(getattr(X, "shape", ())) == 2:
-        return Sequences.from_array(X, None, vocabulary, unknown)
-    return Sequences.from_lists(X, None, vocabulary, unknown)

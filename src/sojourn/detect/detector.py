@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import check_choice, positive_int
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.as_sequences import as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.explain import Explanation, explain, learn_norms

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data.adapters import offsets_of
+from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.em.recovery import flat_around
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params

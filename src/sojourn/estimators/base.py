@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import positive_int
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.as_sequences import as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass, Watch
@@ -118,15 +119,22 @@ class SequenceModel(BaseEstimator, ABC):
                 "at a time: [model.surprise(part) for part in X]"
             )
         _no_client(client)
-        return as_sequences(X, lengths, self.vocabulary_, self.unknown)
+        empty = getattr(self, "ends", False)
+        return as_sequences(X, lengths, self.vocabulary_, self.unknown, empty)
+
+    def _readable(self, scan: Scan) -> Scan:
+        """A scan whose empty sequences are malformed where the model has no ends."""
+        if getattr(self, "ends", False) or not scan.layout.empty:
+            return scan
+        return replace(scan, layout=replace(scan.layout, empty=False))
 
     def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
         """Sequences in memory, or the partitions of a scan."""
         if isinstance(X, Scan):
             _no_lengths(lengths)
-            return Partitions.of(X, self.n_jobs, client)
+            return Partitions.of(self._readable(X), self.n_jobs, client)
         _no_client(client)
-        return as_sequences(X, lengths)
+        return as_sequences(X, lengths, empty=getattr(self, "ends", False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,7 +169,7 @@ def score_scan(
     """Scores of all sequences of a scan, read partition by partition, by threads or a cluster."""
     check_is_fitted(model)
     _no_lengths(lengths)
-    own = replace(scan, given=model.vocabulary_, unknown=model.unknown)
+    own = replace(model._readable(scan), given=model.vocabulary_, unknown=model.unknown)
     partitions = replace(Partitions.of(own, model.n_jobs, client), watch=watch)
     found = partitions.run(_Scoring(model._scorer()))
     fields = ("ids", "lengths", "observed", "log_prob")

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sojourn.checks import check_choice, positive_int
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.as_sequences import as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.em.durations import FAMILIES, families_of
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params

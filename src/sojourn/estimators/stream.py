@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data import adapters
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.as_sequences import as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]

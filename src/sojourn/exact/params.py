@@ -200,7 +200,7 @@ class Params:
         >>> p.log_prob([[0, 0, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1]])
         array([-0.69314718, -0.69314718,        -inf])
         """
-        from sojourn.data.sequences import as_sequences
+        from sojourn.data.as_sequences import as_sequences
         from sojourn.exact.forward import log_prob
 
         vocabulary = np.arange(self.n_symbols, dtype=np.int64)

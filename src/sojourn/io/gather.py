@@ -31,6 +31,7 @@ from sojourn.io.arrow_codes import (
     list_lengths,
     ranked,
     to_arrow,
+    to_numpy,
 )
 from sojourn.io.layout import TEXT, Malformed, Span
 from sojourn.io.times import read_times
@@ -73,10 +74,12 @@ def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequ
     path = malformed.path
     symbols, owners, times = Codes(), Codes(), Growing()
     seen: set[Any] = set()
+    empty: list[Any] = []  # ids of sequences without symbols
     kind = ""
     for batch in batches(malformed):
-        rows, time, kind = usable_rows(batch, kind, malformed, span)
+        rows, time, kind = usable_rows(batch, kind, malformed, span, partition.layout.empty)
         if is_list(rows.symbol.type):
+            empty += _empty_ids(rows, span.first)
             rows = _one_symbol_per_row(rows, seen, path, span.first)
         if len(rows.symbol) == 0:
             continue
@@ -110,12 +113,14 @@ def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequ
     order, lengths = sort_rows(owner, len(ids), times.taken() if times.size else None)
     if order is not None:
         codes = codes[order]
+    if empty:
+        ids, lengths = _with_empty(ids, lengths, empty)
     found = Sequences(codes, adapters.offsets_of(lengths), distinct, ids)
     return found if vocabulary is None else found.recode(vocabulary, partition.unknown)
 
 
 def usable_rows(
-    rows: Rows, kind: str, malformed: Malformed, span: Span
+    rows: Rows, kind: str, malformed: Malformed, span: Span, empty: bool = False
 ) -> tuple[Rows, NDArray[Any] | None, str]:
     """The rows that are not malformed and are in the span, their times, and the kind of these."""
     keep = np.ones(len(rows.symbol), dtype=np.bool_)
@@ -134,7 +139,8 @@ def usable_rows(
             expected = f"a {kind}" if kind else "a number or a date"
             faults.append((bad, f"has no time that can be read; expected {expected}"))
     if is_list(rows.symbol.type):
-        faults.append((list_lengths(rows.symbol) == 0, "is an empty sequence"))
+        none = to_numpy(rows.symbol.is_null()) if empty else list_lengths(rows.symbol) == 0
+        faults.append((none, "is an empty sequence"))
     if faults and (wrong := np.flatnonzero(keep & np.any([bad for bad, _ in faults], axis=0))).size:
         k = int(wrong[0])
         reason = next(reason for bad, reason in faults if bad[k])
@@ -178,6 +184,25 @@ def _one_symbol_per_row(rows: Rows, seen: set[Any], path: str, first: int) -> Ro
         seen.add(value)
     at = np.repeat(np.arange(len(rows.symbol)), list_lengths(rows.symbol))
     return Rows(rows.symbol.flatten(), owner.take(to_arrow(at)), None, rows.number[at], rows.place)
+
+
+def _empty_ids(rows: Rows, first: int) -> list[Any]:
+    """Ids of the rows that hold an empty sequence."""
+    none = list_lengths(rows.symbol) == 0
+    if not none.any():
+        return []
+    ids = to_arrow(rows.number + first) if rows.id is None else rows.id
+    found: list[Any] = ids.filter(to_arrow(none)).to_pylist()
+    return found
+
+
+def _with_empty(
+    ids: NDArray[Any], lengths: NDArray[np.int64], empty: list[Any]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Ids and lengths with those of sequences without symbols among them, in order."""
+    joined = np.append(ids, np.array(empty).astype(ids.dtype.kind))
+    order = np.argsort(joined, kind="stable")
+    return joined[order], np.append(lengths, np.zeros(len(empty), dtype=np.int64))[order]
 
 
 def typed(values: list[str], batches: Batches, malformed: Malformed) -> Values:

@@ -56,6 +56,7 @@ class Layout:
     missing: tuple[str, ...] = ("",)
     on_error: str = "raise"
     max_expansion: float = 200.0
+    empty: bool = False  # whether a sequence may have no symbols
 
     @property
     def wanted(self) -> tuple[str, ...]:

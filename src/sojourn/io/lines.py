@@ -38,8 +38,8 @@ def is_matrix(names: list[str]) -> bool:
 def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) -> Iterator[Rows]:
     """Rows of a file with one sequence per line, its symbols separated by white space or a mark.
 
-    In format "matrix" symbols are integers, equally many in every line. Empty lines are malformed,
-    except at the end of the file.
+    In format "matrix" symbols are integers, equally many in every line. Blank lines are empty
+    sequences where the layout allows them; else they are malformed, except at the end of the file.
     """
     mark = None if layout.delimiter is None else layout.delimiter.encode()
     missing = {text.encode() for text in layout.missing}
@@ -51,7 +51,8 @@ def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) 
         numbers: list[int] = []
         sequences: list[list[bytes]] = []
         for number, text in enumerate(block.data.splitlines(), block.line):
-            if not text or text.isspace():
+            is_blank = not text or text.isspace()
+            if is_blank and not layout.empty:
                 blank.append(number)
                 continue
             if blank:
@@ -60,7 +61,7 @@ def sequence_rows(found: Iterator[Block], layout: Layout, malformed: Malformed) 
             if not clean and (fault := text_fault(text)):
                 malformed.add(f"line {number}", fault)
                 continue
-            symbols = text.split(mark)
+            symbols = [] if is_blank else text.split(mark)
             if mark is not None:
                 symbols = [symbol.strip() for symbol in symbols]
             if layout.format == "matrix":

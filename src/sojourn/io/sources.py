@@ -48,6 +48,7 @@ def read(
     unknown: str = "error",
     max_expansion: float = 200.0,
     quiet: bool = False,
+    empty: bool = False,
 ) -> Sequences:
     r"""Sequences from one file.
 
@@ -77,6 +78,9 @@ def read(
         How many times the size of a compressed file its content may have, above 256 MiB.
     quiet : bool
         Whether to print no guesses.
+    empty : bool
+        Whether a blank line of text, or an empty list, is a sequence without symbols, for a model
+        with ``ends=True``; otherwise it is malformed.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def read(
     >>> seqs.ids.tolist(), seqs.to_lists()
     (['a', 'b'], [['climb', 'level'], ['climb']])
     """
-    how = (delimiter, missing, on_error, max_expansion, quiet)
+    how = (delimiter, missing, on_error, max_expansion, quiet, empty)
     layout = _layout(os.fspath(path), format, (id, time, symbol), *how)
     return Partition(os.fspath(path), layout, vocabulary=vocabulary, unknown=unknown).read()
 
@@ -114,6 +118,7 @@ def scan(
     unknown: str = "error",
     max_expansion: float = 200.0,
     quiet: bool = False,
+    empty: bool = False,
     rows_per_partition: int | None = ROWS_PER_PARTITION,
 ) -> Scan:
     """Sequences from many or large files, read partition by partition when they are needed.
@@ -129,7 +134,7 @@ def scan(
         A pattern such as ``"events/*.parquet"``, or the files.
     id, time, symbol, format, delimiter, missing, on_error, vocabulary, unknown
         As in `read`.
-    max_expansion, quiet
+    max_expansion, quiet, empty
         As in `read`.
     rows_per_partition : int or None
         Approximate number of symbols per partition; None makes each file one partition.
@@ -154,7 +159,7 @@ def scan(
     if rows_per_partition is not None:
         positive_int("rows_per_partition", rows_per_partition)
     files = _listed(paths)
-    how = (delimiter, missing, on_error, max_expansion, quiet)
+    how = (delimiter, missing, on_error, max_expansion, quiet, empty)
     layout = _layout(files[0], format, (id, time, symbol), *how)
     return Scan(files, layout, vocabulary, unknown, rows_per_partition)
 
@@ -300,6 +305,7 @@ def _layout(
     on_error: str,
     max_expansion: float,
     quiet: bool,
+    empty: bool,
 ) -> Layout:
     """The layout of a file; what had to be guessed is printed."""
     check_choice("on_error", on_error, ("raise", "skip"))
@@ -314,6 +320,7 @@ def _layout(
         missing=(missing,) if isinstance(missing, str) else tuple(missing),
         on_error=on_error,
         max_expansion=max_expansion,
+        empty=empty,
     )
     layout, guesses = resolve(path, layout, *columns, format_given=format is not None)
     if guesses and not quiet:

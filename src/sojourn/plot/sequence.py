@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
-from sojourn.data.sequences import as_sequences
 from sojourn.errors import SojournError
 from sojourn.plot.base import ALARM, QUIET, axes_or_new, bare, color_of, model_of, plain, short
 

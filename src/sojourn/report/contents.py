@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sojourn import plot
 from sojourn.checks import positive_int
+from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
-from sojourn.data.sequences import Sequences, as_sequences
+from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
 from sojourn.plot.sequence import lanes

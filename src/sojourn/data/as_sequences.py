@@ -1,0 +1,58 @@
+"""One way from every form of data in memory to `Sequences`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn.data import adapters
+from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
+
+
+def as_sequences(
+    X: Any,
+    lengths: Any = None,
+    vocabulary: Any = None,
+    unknown: str = "error",
+    empty: bool = False,
+) -> Sequences:
+    """`Sequences` from any of the forms in which the estimators take data.
+
+    Parameters
+    ----------
+    X : Sequences, list of sequences, array (n, length), or column with `lengths`
+        A stacked column may also have the shape (n_total, 1); an Arrow or polars column of lists
+        is a list of sequences.
+    lengths : column of int, optional
+        Lengths of the sequences that `X` holds end to end.
+    vocabulary, unknown, empty
+        As in `Sequences.from_lists`; a `Sequences` of another vocabulary is recoded.
+
+    Examples
+    --------
+    >>> as_sequences([[0, 1, 1], [2]])
+    Sequences(2 sequences of 1 to 3, 4 symbols over 3: 0, 1, 2)
+    """
+    if isinstance(X, Sequences):
+        if lengths is not None:
+            raise SojournError("a Sequences knows its lengths; leave lengths= out")
+        if len(X) == 0:
+            raise SojournError("there are no sequences; expected at least 1")
+        adapters.check_lengths(X.lengths, X.ids, empty)
+        return X if vocabulary is None else X.recode(vocabulary, unknown)
+    if hasattr(X, "tocsr"):
+        raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence per row")
+    if hasattr(X, "columns"):
+        raise SojournError(
+            f"X is a table ({type(X).__name__}); use Sequences.from_columns(symbol=…, id=…) on two "
+            f"of its columns"
+        )
+    if lengths is not None:
+        return Sequences.from_stacked(X, lengths, None, vocabulary, unknown, empty)
+    X = X.combine_chunks() if hasattr(X, "combine_chunks") else X
+    if hasattr(X, "value_lengths"):  # Arrow lists, already in our layout
+        lengths = X.value_lengths()
+        return Sequences.from_stacked(X.flatten(), lengths, None, vocabulary, unknown, empty)
+    if len(getattr(X, "shape", ())) == 2:
+        return Sequences.from_array(X, None, vocabulary, unknown)
+    return Sequences.from_lists(X, None, vocabulary, unknown, empty)
