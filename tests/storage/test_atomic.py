@@ -100,6 +100,57 @@ def test_a_fifo_is_written_to_as_it_is(tmp_path):
     assert names(tmp_path) == ["fifo"]
 
 
+def test_a_character_device_is_written_to_as_it_is(tmp_path):
+    """Nothing of the system is touched: the node is made here, with the numbers of /dev/null."""
+    path = tmp_path / "null"
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        path.write_bytes(b"")
+    except OSError:
+        pytest.skip("device nodes cannot be made or used here")
+    for mode, text in (("w", "lost"), ("wb", b"lost")):
+        with atomic_write(path, mode) as file:
+            file.write(text)
+    model = sj.SpectralHSMM(1, 1).fit([[0, 1, 1, 0] * 5] * 4)
+    model.save(path)
+    assert stat.S_ISCHR(path.lstat().st_mode)
+    assert names(tmp_path) == ["null"]
+
+
+def test_a_model_is_streamed_into_a_fifo(tmp_path):
+    path, read = tmp_path / "fifo", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    model = sj.SpectralHSMM(1, 1).fit([[0, 1, 1, 0] * 5] * 4)
+    model.save(path)
+    reader.join(30)
+    (tmp_path / "copy").write_bytes(read[0])
+    assert sj.load(tmp_path / "copy").rank_ == model.rank_
+    assert stat.S_ISFIFO(path.lstat().st_mode)
+
+
+def test_a_block_device_is_refused(tmp_path):
+    path = tmp_path / "disk"
+    try:
+        os.mknod(path, 0o666 | stat.S_IFBLK, os.makedev(0, 0))  # no device has these numbers
+    except OSError:
+        pytest.skip("device nodes cannot be made here")
+    with pytest.raises(sj.SojournError, match="block device"), atomic_write(path):
+        pass
+    assert stat.S_ISBLK(path.lstat().st_mode)
+    assert names(tmp_path) == ["disk"]
+
+
+def test_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(sj.SojournError, match="link to itself"), atomic_write(tmp_path / "a"):
+        pass
+    assert (tmp_path / "a").is_symlink()
+    assert names(tmp_path) == ["a", "b"]
+
+
 def test_a_directory_is_refused(tmp_path):
     (tmp_path / "folder").mkdir()
     with (

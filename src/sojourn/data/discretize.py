@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -81,12 +82,14 @@ class Discretizer(BaseEstimator):
         measured = measured[~np.isnan(measured).any(axis=1)]
         if len(measured) == 0:
             raise SojournError("there is no row without a missing value; expected at least one")
+        fresh = copy(self)  # what is interrupted has changed nothing but this
         for name in ("edges_", "centres_", "scale_"):
-            self.__dict__.pop(name, None)
+            fresh.__dict__.pop(name, None)
         if self.method == "kmeans":
-            self._fit_clusters(measured)
+            fresh._fit_clusters(measured)
         else:
-            self._fit_bins(measured)
+            fresh._fit_bins(measured)
+        self.__dict__ = vars(fresh)
         return self
 
     def transform(self, X: Any) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from copy import copy
 from typing import Any, Self
 from zlib import crc32
 
@@ -97,6 +98,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         lengths : sequence of int, optional
             Lengths of the sequences that a stacked `X` holds end to end.
         """
+        fresh = copy(self)  # what is interrupted has changed nothing but this
+        fresh._learn(X, lengths)
+        self.__dict__ = vars(fresh)
+        return self
+
+    def _learn(self, X: Any, lengths: Any) -> None:
         check_choice("method", self.method, METHODS)
         _check_model(self.model, self.refit)
         rate = self.contamination
@@ -133,7 +140,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             scores = -np.abs(scores - self.centre_)
         self.calibration_ = Calibration(scores)
         self.norms_ = learn_norms(self.model_, sequences)
-        return self
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
         """How normal each sequence is: higher is more normal, -inf is impossible.
@@ -323,5 +329,5 @@ def _warn_if_identical(sequences: Sequences) -> None:
             warnings.warn(
                 f"all {len(sequences)} training sequences are identical: every other sequence "
                 f"will be found abnormal",
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -194,10 +194,10 @@ class HSMM(StateModel):
         params, initial = result.params, result.initial
         if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
             params, initial = _ordered(params, initial)
-        self.params_, self.initial_ = params, initial
-        self.history_, self.n_passes_ = result.history, result.n_passes
-        self.converged_ = result.converged
-        self.vocabulary_, self.n_symbols_ = data.vocabulary, data.n_symbols
+        learned = {"params_": params, "initial_": initial, "converged_": result.converged}
+        learned |= {"history_": result.history, "n_passes_": result.n_passes}
+        learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        vars(self).update(learned)  # all or, if interrupted, nothing
         return self
 
     def _checkpoint(

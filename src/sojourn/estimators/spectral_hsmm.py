@@ -253,12 +253,12 @@ class SpectralHSMM(SequenceModel):
     def _keep(
         self, vocabulary: NDArray[Any], moments: Moments, operators: Any, choice: Choice
     ) -> Self:
-        self.moments_, self.operators_, self.choice_ = moments, operators, choice
-        self.rank_, self.singular_values_ = operators.rank, operators.singular_values
-        self.window_ = moments.tables[choice.table].offsets
-        self.epsilon_ = choice.epsilon
-        self.vocabulary_, self.n_symbols_ = vocabulary, len(vocabulary)
-        self.__dict__.pop("_filter", None)  # of the fit before
+        learned = {"moments_": moments, "operators_": operators, "choice_": choice}
+        learned |= {"rank_": operators.rank, "singular_values_": operators.singular_values}
+        learned |= {"window_": moments.tables[choice.table].offsets, "epsilon_": choice.epsilon}
+        learned |= {"vocabulary_": vocabulary, "n_symbols_": len(vocabulary)}
+        vars(self).pop("_filter", None)  # of the fit before
+        vars(self).update(learned)  # all or, if interrupted, nothing
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:

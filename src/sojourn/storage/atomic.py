@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from sojourn.errors import SojournError
 
+_KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link to itself"}
 MAX_NAME = 255  # bytes of a file name, on every file system in use
 
 
@@ -27,13 +28,13 @@ def atomic_write(
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     target = os.path.realpath(path)
-    old = os.stat(target).st_mode if os.path.exists(target) else None
+    old = os.lstat(target).st_mode if os.path.lexists(target) else None
     if old is not None and (stat.S_ISFIFO(old) or stat.S_ISCHR(old)):
         with open(target, mode, **text) as file:
             yield file
         return
     if old is not None and not stat.S_ISREG(old):
-        kind = "directory" if stat.S_ISDIR(old) else "socket or block device"
+        kind = _KINDS.get(stat.S_IFMT(old), "socket or block device")
         raise SojournError(f"{os.fspath(path)} is a {kind}; give the path of a file")
     folder, name = os.path.split(target)
     draft = os.path.join(folder, _draft_name(name))
