@@ -89,7 +89,7 @@ class Discretizer(BaseEstimator):
             fresh._fit_clusters(measured)
         else:
             fresh._fit_bins(measured)
-        self.__dict__ = vars(fresh)
+        self.__dict__ = fresh.__dict__
         return self
 
     def transform(self, X: Any) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:

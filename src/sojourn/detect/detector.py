@@ -100,7 +100,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """
         fresh = copy(self)  # what is interrupted has changed nothing but this
         fresh._learn(X, lengths)
-        self.__dict__ = vars(fresh)
+        self.__dict__ = fresh.__dict__
         return self
 
     def _learn(self, X: Any, lengths: Any) -> None:

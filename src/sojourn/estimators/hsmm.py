@@ -194,10 +194,14 @@ class HSMM(StateModel):
         params, initial = result.params, result.initial
         if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
             params, initial = _ordered(params, initial)
-        learned = {"params_": params, "initial_": initial, "converged_": result.converged}
+        learned: dict[str, Any] = {
+            "params_": params,
+            "initial_": initial,
+            "converged_": result.converged,
+        }
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
-        vars(self).update(learned)  # all or, if interrupted, nothing
+        self.__dict__.update(learned)  # all or, if interrupted, nothing
         return self
 
     def _checkpoint(

@@ -253,12 +253,12 @@ class SpectralHSMM(SequenceModel):
     def _keep(
         self, vocabulary: NDArray[Any], moments: Moments, operators: Any, choice: Choice
     ) -> Self:
-        learned = {"moments_": moments, "operators_": operators, "choice_": choice}
+        learned: dict[str, Any] = {"moments_": moments, "operators_": operators, "choice_": choice}
         learned |= {"rank_": operators.rank, "singular_values_": operators.singular_values}
         learned |= {"window_": moments.tables[choice.table].offsets, "epsilon_": choice.epsilon}
         learned |= {"vocabulary_": vocabulary, "n_symbols_": len(vocabulary)}
-        vars(self).pop("_filter", None)  # of the fit before
-        vars(self).update(learned)  # all or, if interrupted, nothing
+        self.__dict__.pop("_filter", None)  # of the fit before
+        self.__dict__.update(learned)  # all or, if interrupted, nothing
         return self
 
     def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
