@@ -18,6 +18,7 @@ class Detector:
     model_: object
     contamination: float = 0.05
     method: str = "loglik"
+    unknown: str = "novel"
 
     def fit(self, X):
         self.usual = np.sort(self.score_samples(X))

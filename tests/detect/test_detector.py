@@ -191,6 +191,54 @@ def test_a_symbol_that_no_model_can_produce_is_abnormal():
         assert found.predict([[4] * 60]).tolist() == [-1]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_novel_symbol_is_the_first_reason_and_has_the_least_p_value(method):
+    words = np.array(["a", "b", "c", "d"])
+    train, new = ([words[row].tolist() for row in rows] for rows in (TRAIN, TEST[:1]))
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), method=method, cv=2).fit(train)
+    (normal,) = new
+    odd = [*normal[:20], "hover", *normal[21:]]
+    why, worse = found.explain([odd, ["hover"] * 60])
+    assert why.pvalue == worse.pvalue == 1 / 61
+    assert worse.score < why.score < found.score_samples(new)[0]
+    first = why.reasons[0]
+    assert (first.kind, first.start, first.stop, why.steps[0]) == ("novel", 20, 21, 20)
+    assert first.text.startswith("hover occurs, once, first at step 21;")
+    assert found.set_params(unknown="missing").score_samples([odd])[0] > why.score + 50
+    with pytest.raises(sj.SojournError, match="'hover' at position 20"):
+        found.set_params(unknown="error").pvalues([odd])
+
+
+def test_a_symbol_of_the_vocabulary_that_training_lacks_is_novel():
+    train = sj.Sequences(TRAIN.codes, TRAIN.offsets, np.arange(5), TRAIN.ids)
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), cv=2).fit(train)
+    why = found.explain([[*TEST[0][:59], 4]])[0]
+    assert (why.pvalue, why.reasons[0].kind) == (1 / 61, "novel")
+
+
+def test_random_novelties_never_stop_the_detector(detector):
+    rng = np.random.default_rng(0)
+    codes = TEST.codes.copy()
+    codes[rng.random(codes.size) < 0.1] = 9
+    rows = [codes[i : i + i % 30 + 1] for i in rng.integers(0, 900, 500).tolist()]
+    assert ((detector.pvalues(rows) == 1 / 61) >= [9 in row for row in rows]).all()
+
+
+def test_normal_sequences_with_rare_symbols_are_not_all_alarms():
+    rng = np.random.default_rng(0)
+
+    def rows(n, start):  # every tenth sequence has a symbol of its own
+        drawn = P.sample(n, 30, rng=start).to_lists()
+        for i in range(0, n, 10):
+            drawn[i][int(rng.integers(30))] = start + i
+        return drawn
+
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2), contamination=0.05).fit(rows(100, 1000))
+    # 10 % of normal sequences have a novel symbol: half of them at most can be alarms at 5 %,
+    # with three standard errors of a share of 200
+    assert (found.predict(rows(200, 5000)) == -1).mean() < 0.05 + 3 * np.sqrt(0.05 / 100)
+
+
 def events(path, sequences):
     rows = [f"{i},{t},{s}" for i, row in enumerate(sequences) for t, s in enumerate(row)]
     path.write_text("\n".join(["id,time,symbol", *rows]), "utf-8")
@@ -214,6 +262,12 @@ def test_the_command_detects(tmp_path, capsys):
     assert '"verdict": "abnormal"' in capsys.readouterr().out
     assert cli.run(["detect", plain, odd, "-q"]) == 1
     assert "give some with --normal" in capsys.readouterr().err
+    novel = events(tmp_path / "novel.csv", [*ODD, [7, *TEST[0][1:]]])
+    assert cli.run(["detect", file, novel, odd, "-q"]) == 0  # one of two files has it
+    assert "7 occurs, once" in capsys.readouterr().out.splitlines()[3]
+    assert cli.run(["detect", file, novel, "-q", "--unknown", "error"]) == 1
+    assert cli.run(["detect", plain, novel, "--normal", normal, "-q"]) == 0
+    assert "7 occurs, once" in capsys.readouterr().out.splitlines()[3]
     assert cli.run(["score", file, odd, "-q"]) == 0
     assert cli.run(["info", file]) == 0
     assert "training sequences,60" in capsys.readouterr().out

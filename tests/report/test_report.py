@@ -286,6 +286,35 @@ def test_the_command_writes_the_page_with_labels(files, capsys):
     assert "ROC curve" in figures(page)
 
 
+def test_report_and_detect_agree_on_every_number_of_a_saved_detector(files, capsys):
+    saved, target = files / "detector.sojourn", files / "agree.html"
+    normal = sj.read(files / "events.csv", "flight", "seconds", "command")
+    model = sj.SpectralHSMM(2, 2)
+    sj.AnomalyDetector(model, contamination=0.1, cv=2).fit(normal).save(saved)
+    text = (files / "events.csv").read_text("utf-8").replace(",3,s0,", ",3,never_seen,")
+    (files / "new.csv").write_text(text, "utf-8")
+    assert "never_seen" in text
+    data = [files / "new.csv", *COLUMNS]
+    assert cli.run([*map(str, ["detect", saved, *data, "--format", "json"])]) == 0
+    found = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert cli.run([*map(str, ["report", saved, *data, "-o", target])]) == 0
+    page = target.read_text("utf-8")
+    rows = re.findall(
+        r"<tr( class=\"alarm\")?><th.*?>(f\d+)<.*?data-v=\"(.*?)\".*?data-v=\"(.*?)\"", page
+    )
+    assert len(rows) == len(found) == 20
+    for alarm, name, pvalue, score in rows:
+        row = found[name]
+        assert (float(pvalue), float(score)) == (row["p_value"], row["score"])
+        assert bool(alarm) == (row["verdict"] == "abnormal")
+    assert 0 < sum(bool(alarm) for alarm, *_ in rows) < 20
+    assert "never_seen occurs" in page
+    assert (
+        cli.run([*map(str, ["report", saved, *data, "-o", target, "--contamination", "0.2"])]) == 2
+    )
+    assert "calibrated when it was fitted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("file", "more", "message"),
     [

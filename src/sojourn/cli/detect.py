@@ -29,23 +29,17 @@ def detect(
     """Find abnormal sequences, with p-values and reasons."""
     from sojourn.detect.detector import AnomalyDetector
 
-    found = saved.load(detector=True)
-    if isinstance(found, AnomalyDetector):
-        if normal or detection:
-            raise click.UsageError(
-                f"{saved.model} is a detector, which was calibrated when it was fitted."
+    detector, unknown = _loaded(saved, normal or detection)
+    if not isinstance(detector, AnomalyDetector):
+        if normal is None:
+            raise SojournError(
+                f"{saved.model} holds a model, {type(detector).__name__}, which does not know how "
+                f"normal sequences score; give some with --normal, or fit with --detector"
             )
-        detector = found
-    elif normal is None:
-        raise SojournError(
-            f"{saved.model} holds a {type(found).__name__}, which does not know how normal "
-            f"sequences score; give some with --normal, or fit with --detector"
-        )
-    else:
-        reference = Data((normal,), data.how).read(found)
+        reference = Data((normal,), data.how).read(detector, unknown)
         with status("calibrating"):
-            detector = AnomalyDetector(found, refit=False, **detection).fit(reference)
-    sequences = data.read(detector)
+            detector = AnomalyDetector(detector, refit=False, **detection).fit(reference)
+    sequences = data.read(detector, unknown)
     with status("detecting"):
         explained = detector.explain(sequences)
         abnormal = detector.predict(sequences) < 0
@@ -58,6 +52,21 @@ def detect(
             "reason": [one.reasons[0].text if one.reasons else "" for one in explained],
         }
     )
+
+
+def _loaded(saved: Saved, calibrating: Any) -> tuple[Any, str]:
+    """The detector in a file, or the model; and how to read symbols that it has not seen."""
+    from sojourn.detect.detector import AnomalyDetector
+
+    found = saved.load(detector=True)
+    if not isinstance(found, AnomalyDetector):
+        return found, saved.unknown or "novel"
+    if calibrating:
+        raise click.UsageError(
+            f"{saved.model} is a detector, which was calibrated when it was fitted; leave out "
+            f"--normal, --contamination and --detect-method."
+        )
+    return found, found.unknown
 
 
 @click.command()
@@ -82,10 +91,10 @@ def report(
     """Write an HTML page: which sequences are abnormal, where and why."""
     from sojourn.report import write_report
 
-    model = saved.load()
-    sequences = data.read(model)
+    model, unknown = _loaded(saved, normal or page["contamination"])
+    sequences = data.read(model, unknown)
     known = data.labels(labels, sequences) if labels else None
-    usual = Data(normal, data.how | {"quiet": True}).read(model) if normal else None
+    usual = Data(normal, data.how | {"quiet": True}).read(model, unknown) if normal else None
     with status("writing the report"):
         write_report(model, sequences, output, labels=known, normal=usual, **page)
     click.echo(output)

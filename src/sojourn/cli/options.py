@@ -22,6 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FORMAT = click.Choice(FORMATS)
 ON_ERROR = click.Choice(["raise", "skip"])
 UNKNOWN = click.Choice(["error", "missing"])
+UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
 # How Dask is set for local processes. By default they give memory back to the system at once and
 # have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
@@ -71,16 +72,18 @@ class Data(NamedTuple):
             del how["missing"]
         return cls(files, how)
 
-    def read(self, model: Any = None) -> Sequences:
-        """All sequences, in the vocabulary of a model if one is given."""
+    def read(self, model: Any = None, unknown: str = "") -> Sequences:
+        """All sequences, in the vocabulary of a model if one is given; `unknown` overrides its."""
         from sojourn.data.sequences import Sequences
         from sojourn.io import sources
 
-        how = self._how(model)
+        how = self._how(model, unknown)
         with status(f"reading {self.files[0]}{' and others' if len(self.files) > 1 else ''}"):
             if len(self.files) == 1:
                 return sources.read(self.files[0], **how)
-            return Sequences.concatenate(sources.scan(self.files, **how, rows_per_partition=None))
+            parts = list(sources.scan(self.files, **how, rows_per_partition=None))
+            every = sorted({symbol for part in parts for symbol in part.vocabulary.tolist()})
+            return Sequences.concatenate(part.recode(every) for part in parts)
 
     def scan(self, model: Any = None) -> Scan:
         """The same sequences, to be read in partitions; one name may be a pattern."""
@@ -111,10 +114,12 @@ class Data(NamedTuple):
             labels.append(distinct[0])
         return labels
 
-    def _how(self, model: Any) -> dict[str, Any]:
+    def _how(self, model: Any, unknown: str = "") -> dict[str, Any]:
         if model is None:
             return self.how
-        return self.how | {"vocabulary": model.vocabulary_, "unknown": model.unknown}
+        unknown = unknown or model.unknown
+        unknown = "add" if unknown == "novel" else unknown
+        return self.how | {"vocabulary": model.vocabulary_, "unknown": unknown}
 
 
 class Saved(NamedTuple):
@@ -131,8 +136,12 @@ class Saved(NamedTuple):
         model = load(self.model)
         if isinstance(model, AnomalyDetector):
             if detector:
-                return model.set_params(model__unknown=self.unknown) if self.unknown else model
+                return model.set_params(unknown=self.unknown) if self.unknown else model
             model = model.model_
+        if self.unknown == "novel":
+            if detector:
+                return model
+            raise click.UsageError("--unknown novel is for detect and report.")
         if states and not model.has_states:
             raise SojournError(
                 f"{self.model} holds a {type(model).__name__}, which has no states to {states}; "
@@ -195,7 +204,9 @@ uses_model = grouped(
     Saved,
     click.argument("model"),
     click.option(
-        "--unknown", type=UNKNOWN, help="For symbols not seen in training (as fitted if omitted)."
+        "--unknown",
+        type=UNKNOWN_HERE,
+        help="For symbols not seen in training (as fitted if omitted; novel for a detector).",
     ),
 )
 

@@ -1,8 +1,7 @@
 """Many sequences of symbols, end to end in one array of codes.
 
-The layout is Arrow's list of dictionary codes: sequence ``i`` is
-``codes[offsets[i]:offsets[i + 1]]``, code ``c`` stands for ``vocabulary[c]`` and -1 for a missing
-symbol. Nothing is padded.
+The layout is Arrow's list of dictionary codes: ``codes[offsets[i]:offsets[i + 1]]`` is sequence i,
+code ``c`` stands for ``vocabulary[c]`` and -1 for a missing symbol. Nothing is padded.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ Symbols = list[str | None] | list[int | None]
 class Sequences:
     """Ragged sequences of strings or of integers, as codes into a sorted vocabulary.
 
-    Use `from_lists`, `from_array`, `from_stacked` or `from_columns`; the constructor takes the
-    four arrays as they are, checks them and makes its views of them read-only.
+    Use `from_lists`, `from_array`, `from_stacked` or `from_columns`; the constructor checks its
+    four arrays and makes its views of them read-only.
 
     Parameters
     ----------
@@ -87,8 +86,8 @@ class Sequences:
             A name for each sequence, each once; 0, 1, … if not given.
         vocabulary : column of str or int, optional
             The symbols there can be; those that occur if not given.
-        unknown : {"error", "missing"}
-            What a symbol outside a given vocabulary is.
+        unknown : {"error", "missing", "add"}
+            What a symbol outside a given vocabulary is; "add" adds it to the vocabulary.
         empty : bool
             Whether a sequence may have no symbols, as for a model with ``ends=True``.
 
@@ -271,8 +270,8 @@ class Sequences:
         ----------
         vocabulary : column of str or int
             The symbols there can be, in any order, each once.
-        unknown : {"error", "missing"}
-            Whether a symbol outside the vocabulary is an error or becomes a missing one.
+        unknown : {"error", "missing", "add"}
+            Whether a symbol outside it is an error, becomes a missing one, or is added to it.
 
         Examples
         --------
@@ -280,11 +279,12 @@ class Sequences:
         >>> seqs.recode(["a", "b", "c"]).codes, seqs.recode(["a"], unknown="missing").codes
         (array([0, 2], dtype=int32), array([ 0, -1], dtype=int32))
         """
-        check_choice("unknown", unknown, ("error", "missing"))
+        check_choice("unknown", unknown, ("error", "missing", "add"))
         old, new = self.vocabulary, adapters.read_distinct(vocabulary, "the vocabulary", least=0)[0]
         if new.size == 0:
             raise SojournError("the vocabulary is empty; expected at least one symbol")
         alike = old.dtype.kind == new.dtype.kind
+        new = np.union1d(new, old) if alike and unknown == "add" else new
         if alike and np.array_equal(old, new):
             return self
         code_of = np.full(old.size + 1, -2, dtype=np.int32)

@@ -20,12 +20,15 @@ from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.explain import Explanation, explain, learn_norms
+from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
 from sojourn.detect.residuals import Whitening, residuals, whiten
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
 Floats = NDArray[np.float64]
 Blocks = dict[str, Floats]
+
+NOVEL = 100.0  # what one novel symbol takes off a score: more than all other evidence
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
@@ -46,6 +49,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     refit : bool
         Whether to fit the model. If not, `model` has been fitted, on sequences other than those
         given to `fit`, which then only calibrate it.
+    unknown : {"novel", "missing", "error"}
+        What a symbol that was not seen in training is: evidence, stronger than any other; a
+        missing symbol; or an error. The model's own `unknown` is for the model alone.
 
     Attributes
     ----------
@@ -80,12 +86,14 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         method: str = "residual",
         cv: int = 5,
         refit: bool = True,
+        unknown: str = "novel",
     ) -> None:
         self.model = model
         self.contamination = contamination
         self.method = method
         self.cv = cv
         self.refit = refit
+        self.unknown = unknown
 
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn what is normal.
@@ -105,6 +113,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _learn(self, X: Any, lengths: Any) -> None:
         check_choice("method", self.method, METHODS)
+        check_choice("unknown", self.unknown, UNKNOWN)
         _check_model(self.model, self.refit)
         rate = self.contamination
         if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 < rate < 1:
@@ -113,7 +122,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 f"called abnormal, above 0 and below 1"
             )
         refit = self.refit
-        sequences = as_sequences(X, lengths) if refit else self.model._encode(X, lengths)
+        if refit:
+            sequences = as_sequences(X, lengths)
+            encoded = Encoded(sequences, sequences)
+        else:
+            encoded = encode(X, lengths, self.model.vocabulary_, self.unknown)
+            sequences = encoded.known
         n, cv = len(sequences), positive_int("cv", self.cv)
         Calibration(np.zeros(n)).check(rate)
         if not 2 <= cv <= n:
@@ -122,11 +136,14 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = self.model_.vocabulary_
         folds = np.arange(n) % cv
+        # What each fold has seen; a model that was fitted before has seen all of its vocabulary.
+        rests = [sequences[folds != fold] for fold in range(cv)]
+        all_seen = np.ones(len(self.vocabulary_), dtype=bool)
+        self.seen_ = np.array([seen_symbols(rest) if refit else all_seen for rest in rests])
         self.fold_models_: list[SequenceModel] = []
         self.whitenings_: list[dict[str, Whitening]] = []
         self.centre_ = 0.0
-        for fold in range(cv):
-            rest = sequences[folds != fold]
+        for fold, rest in enumerate(rests):
             if refit:
                 self.fold_models_.append(sized(self.model_).fit(rest))
             self.whitenings_.append(self._whitenings(fold, rest))
@@ -137,8 +154,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             scores[folds == fold] = self._score(fold, held[fold])
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
-            scores = -np.abs(scores - self.centre_)
-        self.calibration_ = Calibration(scores)
+        self.calibration_ = Calibration(self._finished(scores, encoded, folds))
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
@@ -147,7 +163,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X, lengths
-            As in `fit`; symbols are those of training.
+            As in `fit`; symbols that were not seen in training are treated as `unknown` says.
         """
         return self._scores(self._encode(X, lengths))
 
@@ -207,12 +223,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         >>> p = Params.random(2, 3, 4, rng=0)
         >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
         >>> detector.explain([[0] * 60])[0].reasons[0].text
-        '2 never occurs; 99 % of normal sequences have it by step 11'
+        '2 never occurs; 99 % of normal sequences have it by step 12'
         """
-        sequences = self._encode(X, lengths)
-        scores = self._scores(sequences)
+        encoded = self._encode(X, lengths)
+        sequences, scores = encoded.known, self._scores(encoded)
         pvalues = self.calibration_.pvalues(scores).tolist()
-        found = explain(self.model_, self.norms_, sequences, positive_int("most", most))
+        found = explain(self.model_, self.norms_, encoded, positive_int("most", most))
         rows = zip(sequences.ids.tolist(), scores.tolist(), pvalues, found, strict=True)
         return [Explanation(name, score, p, *why) for name, score, p, why in rows]
 
@@ -233,23 +249,29 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """The lowest score of a sequence that is not called abnormal."""
         return self.calibration_.threshold(self.contamination)
 
-    @property
-    def unknown(self) -> str:
-        """How the model treats a symbol that was not seen in training."""
-        return str(self.model.unknown)
-
-    def _encode(self, X: Any, lengths: Any) -> Sequences:
+    def _encode(self, X: Any, lengths: Any) -> Encoded:
         check_is_fitted(self)
-        return as_sequences(X, lengths, self.vocabulary_, self.unknown)
+        check_choice("unknown", self.unknown, UNKNOWN)
+        return encode(X, lengths, self.vocabulary_, self.unknown)
 
-    def _scores(self, sequences: Sequences) -> Floats:
+    def _scores(self, encoded: Encoded) -> Floats:
         """Each sequence by the model of one fold, (n,)."""
+        sequences = encoded.known
         codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
         folds = np.array([crc32(row.tobytes()) for row in codes]) % self.cv
         scores = np.empty(len(sequences))
         for fold in np.unique(folds).tolist():
             scores[folds == fold] = self._score(fold, sequences[folds == fold])
-        return -np.abs(scores - self.centre_) if self.method == "typicality" else scores
+        return self._finished(scores, encoded, folds)
+
+    def _finished(self, scores: Floats, encoded: Encoded, folds: NDArray[np.int64]) -> Floats:
+        """Scores of all sequences, each by its fold, with what novel symbols take off them."""
+        if self.method == "typicality":
+            scores = -np.abs(scores - self.centre_)
+        if self.unknown != "novel":
+            return scores
+        counts = np.array([encoded.novel_counts(seen) for seen in self.seen_])  # (cv, n)
+        return np.asarray(scores - NOVEL * np.log2(1 + counts[folds, np.arange(len(folds))]))
 
     def _whitenings(self, fold: int, rest: Sequences) -> dict[str, Whitening]:
         """The whitening of each block of residuals, learned from what a fold was fitted on."""

@@ -16,12 +16,14 @@ from scipy.special import ndtri
 
 from sojourn.checks import check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.detect.novelty import Encoded
 from sojourn.detect.residuals import symbol_counts
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
 
 MOST = 0.99  # "99 % of normal sequences"
+NOVEL = 100.0  # weight of a novel symbol, before every other reason
 NOTABLE = 2.5  # standard deviations from which something is a reason
 LEAST_SPREAD = 0.02  # of square roots of shares; and of logs of lengths, ten times that
 
@@ -33,13 +35,13 @@ class Reason:
     Attributes
     ----------
     kind : str
-        "symbol", "surprise", "stay", "state" or "transition".
+        "novel", "symbol", "surprise", "stay", "state" or "transition".
     text : str
-        A sentence.
+        A sentence; it counts steps from 1.
     weight : float
         How unusual it is, in standard deviations of normal sequences.
     start, stop : int or None
-        The steps concerned, `stop` not among them; None if it concerns the sequence as such.
+        The steps concerned, from 0, `stop` not among them; None if it concerns all of the sequence.
     """
 
     kind: str
@@ -61,7 +63,7 @@ class Explanation:
     pvalue : float
         Share of normal sequences that are as unusual.
     steps : tuple of int
-        Positions of the most surprising steps, worst first.
+        Positions of the most surprising steps, from 0, worst first.
     reasons : tuple of Reason
         Worst first.
 
@@ -71,7 +73,7 @@ class Explanation:
     >>> print(Explanation("f7", -8.0, 0.01, (3, 9), (why,)))
     f7: p-value 0.01
       - flaps_down never occurs
-      most surprising steps: 3, 9
+      most surprising steps: 4, 10
     """
 
     id: str | int
@@ -84,7 +86,8 @@ class Explanation:
         lines = [f"{self.id}: p-value {self.pvalue:.2g}"]
         lines += [f"  - {reason.text}" for reason in self.reasons]
         if self.steps:
-            lines.append(f"  most surprising steps: {', '.join(map(str, self.steps))}")
+            numbers = ", ".join(str(step + 1) for step in self.steps)
+            lines.append(f"  most surprising steps: {numbers}")
         return "\n".join(lines)
 
 
@@ -172,15 +175,19 @@ def _firsts(sequences: Sequences) -> Floats:
 
 
 def explain(
-    model: Any, norms: Norms, sequences: Sequences, most: int
+    model: Any, norms: Norms, encoded: Encoded, most: int
 ) -> list[tuple[tuple[int, ...], tuple[Reason, ...]]]:
     """The most surprising steps, and the reasons, of each sequence: at most `most` of both."""
-    found = []
-    for i, steps in enumerate(model.surprise(sequences)):
-        one = sequences[i : i + 1]
-        order = [int(t) for t in np.argsort(-steps, kind="stable")[:most] if one.codes[t] >= 0]
-        reasons = [*_of_symbols(norms, one), *_of_surprise(norms, one, steps, order)]
-        if model.has_states and np.isfinite(steps).all():
+    found, sequences = [], encoded.known
+    novel = np.split(encoded.novel_steps(norms.first[0] > 0), sequences.offsets[1:-1])
+    for i, surprise in enumerate(model.surprise(sequences)):
+        one, given = sequences[i : i + 1], encoded.given[i : i + 1]
+        steps = np.where(novel[i], np.inf, surprise[: len(one.codes)])
+        order = [int(t) for t in np.argsort(-steps, kind="stable")[:most] if given.codes[t] >= 0]
+        known = [t for t in order if not novel[i][t]]
+        reasons = [*_of_novelty(given, novel[i]), *_of_symbols(norms, one)]
+        reasons += _of_surprise(norms, one, steps, known)
+        if model.has_states and np.isfinite(surprise).all():
             (stays,) = model.segments(one)
             top = model.vocabulary_[model.params_.emission.argmax(axis=1)].tolist()
             names = [f"state {x} (mostly {symbol})" for x, symbol in enumerate(top)]
@@ -191,6 +198,17 @@ def explain(
     return found
 
 
+def _of_novelty(given: Sequences, novel: NDArray[np.bool_]) -> Iterator[Reason]:
+    """Symbols that normal sequences never have."""
+    for code in np.unique(given.codes[novel]).tolist():
+        here = novel & (given.codes == code)
+        start, count = int(here.argmax()), int(here.sum())
+        stop = start + int(np.append(here[start:], False).argmin())  # the first run of it
+        text = f"{given.vocabulary[code]} occurs, {_times(count)}, first at step {start + 1}"
+        weight = NOVEL + float(np.log(count))
+        yield Reason("novel", f"{text}; in normal sequences it never does", weight, start, stop)
+
+
 def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
     counts = symbol_counts(one)[0]
     part = counts / max(counts.sum(), 1)
@@ -199,36 +217,36 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
     has, by, spread_first = norms.first
     first = _first_steps(one.codes, one.n_symbols)
     for k, symbol in enumerate(one.vocabulary.tolist()):
-        times = "once" if counts[k] == 1 else f"{counts[k]:.0f} times"
+        times = _times(counts[k])
         if counts[k] == 0:
             if has[k] > 0.5:
                 share = _percent(min(MOST, np.floor(100 * has[k]) / 100), 0)
                 text = f"{symbol} never occurs; {share} of normal sequences have it by step"
                 # Missing where nearly all have it is worth more than its small share suggests.
                 weight = max(-z[k], _odds(1 - has[k]))
-                yield Reason("symbol", f"{text} {by[k]:.0f}", float(weight))
+                yield Reason("symbol", f"{text} {by[k] + 1:.0f}", float(weight))
             continue
-        if has[k] == 0:
-            text = f"{symbol} occurs, {times}; in normal sequences it never does"
-            at = int(first[k])
-            yield Reason("symbol", text, float(max(z[k], _odds(0.0))), at, at + 1)
+        if has[k] == 0:  # novel
             continue
         if much := _outside(part[k], low[k], high[k]):
             text = f"{symbol} is {_percent(part[k])} of the sequence ({times}); in 99 % of normal"
             yield Reason("symbol", f"{text} ones it is {much}", float(abs(z[k])))
         if has[k] >= MOST and first[k] > by[k]:
             late = (np.log1p(first[k]) - np.log1p(by[k])) / spread_first[k] + 2.33
-            text = f"{symbol} first occurs at step {first[k]:.0f}; 99 % of normal sequences have it"
-            yield Reason("symbol", f"{text} by step {by[k]:.0f}", float(late), 0, int(first[k]) + 1)
+            stop, usual = int(first[k]) + 1, int(by[k]) + 1
+            text = f"{symbol} first occurs at step {stop}; 99 % of normal sequences have it"
+            yield Reason("symbol", f"{text} by step {usual}", float(late), 0, stop)
 
 
 def _of_surprise(norms: Norms, one: Sequences, steps: Floats, order: list[int]) -> Iterator[Reason]:
     mean, spread = norms.surprise
     for t in order:
         symbol, p = one.vocabulary[one.codes[t]], float(np.exp(-steps[t]))
-        text = f"{symbol} at step {t} is surprising: its probability under the model was {p:.1g}"
+        text = (
+            f"{symbol} at step {t + 1} is surprising: its probability under the model was {p:.1g}"
+        )
         if not np.isfinite(steps[t]):
-            text = f"{symbol} at step {t} is impossible under the model, after what came before"
+            text = f"{symbol} at step {t + 1} is impossible under the model, after what came before"
         # The distribution of surprises has a long tail: that of the roots is nearer to normal.
         weight = (np.sqrt(min(steps[t], 1e3)) - np.sqrt(mean)) / max(np.sqrt(spread) / 2, 0.1)
         yield Reason("surprise", text, float(weight), t, t + 1)
@@ -253,8 +271,8 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
         count, total = norms.changes[x, following.state], norms.changes[x].sum()
         if total and count / total < 0.01:
             text = (
-                f"goes from {names[x]} to {names[following.state]} at step {stop}, as {count:.0f} "
-                f"of {total:.0f} normal transitions from there do"
+                f"goes from {names[x]} to {names[following.state]} at step {stop + 1}, as "
+                f"{count:.0f} of {total:.0f} normal transitions from there do"
             )
             weight = _odds((count + 0.5) / (total + 1))
             yield Reason("transition", text, weight, stop - 1, stop + 1)
@@ -285,6 +303,10 @@ def _outside(share: float, low: float, high: float) -> str:
 def _odds(share: float) -> float:
     """A share of normal sequences as standard deviations from the middle, five at most."""
     return float(-ndtri(min(max(share, 3e-7), 0.5)))
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{count:.0f} times"
 
 
 def _percent(share: float, digits: int = 1) -> str:

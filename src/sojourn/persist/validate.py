@@ -11,6 +11,7 @@ from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.explain import Norms
+from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
@@ -64,6 +65,7 @@ def _check_spectral(model: Any) -> None:
 def check_detector(detector: Any) -> None:
     """Raise an error if the parts of a fitted detector do not fit together."""
     check_choice("method", detector.method, METHODS)
+    check_choice("unknown", detector.unknown, UNKNOWN)
     for name in ("contamination", "centre_"):
         value = getattr(detector, name)
         _require(type(value) in (float, int) and np.isfinite(value), name)
@@ -79,6 +81,8 @@ def check_detector(detector: Any) -> None:
     blocks = [block for blocks in detector.whitenings_ for block in blocks.values()]
     _require(all(isinstance(block, Whitening) for block in blocks), "whitenings_")
     _require(len(detector.whitenings_) == cv, "whitenings_")
+    check_arrays(detector, seen_="bool f o")
+    _require(detector.seen_.shape == (cv, len(detector.vocabulary_)), "seen_")
     _require_type(detector, "norms_", Norms)
     n_x = detector.model_.params_.n_states if detector.model_.has_states else 0
     _require(detector.norms_.share.shape[1] == len(detector.vocabulary_), "norms_")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sojourn import plot
 from sojourn.checks import positive_int
-from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
+from sojourn.detect.novelty import Encoded, encode
 from sojourn.errors import SojournError
 from sojourn.plot.base import PALETTE, plain
 from sojourn.plot.sequence import lanes
@@ -42,7 +42,8 @@ def contents(
     """All that the page shows, by the names in its template."""
     detector, calibrated = _detector(model, X, normal, contamination)
     inner = detector.model_
-    sequences = as_sequences(X, None, inner.vocabulary_, inner.unknown)
+    encoded = encode(X, None, inner.vocabulary_, detector.unknown)
+    sequences = encoded.given
     known = None if labels is None else read_known(labels, len(sequences), normal_label)
     scores = np.asarray(detector.score_samples(sequences), dtype=float)
     pvalues = np.asarray(detector.pvalues(sequences), dtype=float)
@@ -75,7 +76,10 @@ def contents(
         "n_alarms": int(alarms.sum()),
         "labelled": known is not None,
         "timelines": _timelines(
-            inner, sequences[order[:n_worst]], rows, [[int(t) for t in e.steps] for e in explained]
+            inner,
+            encoded.pick(order[:n_worst]),
+            rows,
+            [[int(t) for t in e.steps] for e in explained],
         ),
         "score_figures": _score_figures(detector, scores, known),
         "one_class": known is not None and not known.both,
@@ -106,9 +110,9 @@ def _detector(model: Any, X: Any, normal: Any, contamination: float | None) -> t
 
     rate: dict[str, Any] = {} if contamination is None else {"contamination": contamination}
     given = X if normal is None else normal
-    usual = as_sequences(given, None, model.vocabulary_, model.unknown)
-    detector = AnomalyDetector(model, refit=False, **rate).fit(usual)
-    n = f"{len(usual):,} sequence{'s' if len(usual) > 1 else ''}"
+    detector = AnomalyDetector(model, refit=False, **rate).fit(given)
+    usual = len(detector.calibration_.scores)
+    n = f"{usual:,} sequence{'s' if usual > 1 else ''}"
     if normal is None:
         return detector, (
             f"Calibrated on the {n} of this report itself, taken as mostly normal: the more of "
@@ -193,14 +197,16 @@ def _about(number: float) -> str:
 
 
 def _timelines(
-    inner: Any, worst: Sequences, rows: list[dict[str, Any]], steps: list[list[int]]
+    inner: Any, encoded: Encoded, rows: list[dict[str, Any]], steps: list[list[int]]
 ) -> dict[str, Any]:
     """What the script draws, in integers: surprise in hundredths of a nat."""
+    worst, known = encoded.given, encoded.known
     names = [plain(name) for name in worst.vocabulary.tolist()]
-    surprise = inner.surprise(worst)
+    surprise = inner.surprise(known)
     items: list[dict[str, Any]] = []
     for k, codes in enumerate(np.split(worst.codes, worst.offsets[1:-1])):
-        s = np.asarray(surprise[k], dtype=float)
+        novel = (codes >= 0) & (known[k : k + 1].codes < 0)
+        s = np.where(novel, np.inf, surprise[k][: len(codes)])
         cap = float(s[np.isfinite(s)].max(initial=0.0))
         hundredths = np.rint(100 * np.where(np.isfinite(s), s, cap + 1.0)).astype(int)
         _, lane = lanes(codes, names)
@@ -210,7 +216,7 @@ def _timelines(
                 "codes": codes.tolist(),
                 "lanes": [[c for c in shown if lane[c] == j] for j in range(int(lane.max()) + 1)],
                 "surprise": hundredths.tolist(),
-                "states": _stays(inner, worst[k : k + 1]) if inner.has_states else [],
+                "states": _stays(inner, known[k : k + 1]) if inner.has_states else [],
                 "marks": sorted(steps[k]),
                 "reasons": [reason["where"] for reason in rows[k]["reasons"]],
             }
