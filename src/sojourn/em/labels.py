@@ -22,14 +22,9 @@ def read_labels(
     y: Any, sequences: Sequences, lengths: Any, n_states: int
 ) -> NDArray[np.int32] | None:
     """The state at every step, -1 where it is not known; None where none is."""
-    if isinstance(y, list) and all(v is None for row in y for v in (row or ())):
-        return None
-    given = as_sequences(y, lengths)
+    given = _labels_of(y, sequences, lengths, n_states)
     if len(given) != len(sequences):
-        raise SojournError(
-            f"there are labels for {len(given)} sequences but {len(sequences)} sequences; give a "
-            f"row of labels for each, with None at every step whose state is not known"
-        )
+        raise _too_many_or_few(len(given), len(sequences))
     differ = np.flatnonzero(given.lengths != sequences.lengths)
     if differ.size:
         i = int(differ[0])
@@ -37,6 +32,8 @@ def read_labels(
             f"sequence {i} ({sequences.ids[i]}) has {sequences.lengths[i]} symbols but "
             f"{given.lengths[i]} labels; give one at every step, None where it is not known"
         )
+    if np.all(given.codes == UNKNOWN):
+        return None
     if given.vocabulary.dtype.kind != "i":
         raise SojournError(
             f"labels are numbers of states from 0 to {n_states - 1}; got {given.vocabulary[0]!r}"
@@ -48,15 +45,43 @@ def read_labels(
             f"sequence {i} has the label {given.vocabulary[-1]} at position "
             f"{k - given.offsets[i]}; with n_states={n_states} they run from 0 to {n_states - 1}"
         )
-    values = np.append(given.vocabulary, UNKNOWN).astype(np.int32)
-    labels = values[given.codes]
-    absent = np.setdiff1d(np.arange(n_states), given.vocabulary)
+    labels = given.codes
+    absent = np.setdiff1d(np.arange(n_states), labels)
     if absent.size and not np.any(labels == UNKNOWN):
         raise SojournError(
             f"state {absent[0]} never occurs in the labels, and no step is left unlabelled to "
-            f"learn it from; use n_states={len(given.vocabulary)} with states numbered without gaps"
+            f"learn it from; use n_states={n_states - absent.size} with states numbered without "
+            f"gaps"
         )
     return labels
+
+
+def _labels_of(y: Any, sequences: Sequences, lengths: Any, n_states: int) -> Sequences:
+    """Labels as `Sequences` over the states; a row may be None where no step of it is labelled.
+
+    Labels that are no states come back over their own vocabulary, which names them.
+    """
+    if isinstance(y, list | tuple) and lengths is None:
+        if len(y) != len(sequences):
+            raise _too_many_or_few(len(y), len(sequences))
+        steps = zip(y, sequences.lengths.tolist(), strict=True)
+        y = [[None] * n if row is None else row for row, n in steps]
+    empty = bool((sequences.lengths == 0).any())
+    try:
+        return as_sequences(y, lengths, np.arange(n_states), empty=empty)
+    except SojournError:
+        pass
+    try:
+        return as_sequences(y, lengths, empty=empty)
+    except SojournError as error:
+        raise SojournError(f"the labels y cannot be read: {error}") from None
+
+
+def _too_many_or_few(n_labels: int, n: int) -> SojournError:
+    return SojournError(
+        f"there are labels for {n_labels} sequences but {n} sequences; give a row of labels for "
+        f"each, with None at every step whose state is not known"
+    )
 
 
 def clip_stays(
