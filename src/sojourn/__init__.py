@@ -82,7 +82,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "plot"):
+    if name in ("datasets", "emissions", "plot"):
         return import_module(f"sojourn.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
@@ -92,4 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "datasets", "plot"})
+    return sorted({*globals(), *__all__, "datasets", "emissions", "plot"})

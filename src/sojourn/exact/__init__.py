@@ -4,5 +4,5 @@
 `backward` and `expected_counts` the posteriors and the E-step, `viterbi` the best path, `draw`
 samples.
 
-May import: `data`, `scale`. Start reading: `params`, then `forward`.
+May import: `data`, `scale`, `emissions`. Start reading: `params`, then `forward`.
 """
