@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sojourn.data.discretize import Discretizer
     from sojourn.data.end import END
     from sojourn.data.sequences import Sequences
+    from sojourn.data.signals import Signals
     from sojourn.detect.detector import AnomalyDetector
     from sojourn.errors import SojournError
     from sojourn.estimators.hsmm import HSMM
@@ -38,6 +39,7 @@ __all__ = [
     "OnlineScorer",
     "Params",
     "Sequences",
+    "Signals",
     "SojournError",
     "SpectralHSMM",
     "as_sequences",
@@ -64,6 +66,7 @@ _MODULES = {
     "OnlineScorer": "estimators.stream",
     "Params": "exact.params",
     "Sequences": "data.sequences",
+    "Signals": "data.signals",
     "SojournError": "errors",
     "SpectralHSMM": "estimators.spectral_hsmm",
     "as_sequences": "data.as_sequences",

@@ -6,6 +6,7 @@ from typing import Any
 
 from sojourn.data import adapters
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 
 
@@ -33,6 +34,11 @@ def as_sequences(
     >>> as_sequences([[0, 1, 1], [2]])
     Sequences(2 sequences of 1 to 3, 4 symbols over 3: 0, 1, 2)
     """
+    if isinstance(X, Signals):
+        raise SojournError(
+            "X holds measurements, not symbols; HSMM takes them as they are, and a Discretizer "
+            "makes symbols of them for other models"
+        )
     if isinstance(X, Sequences):
         if lengths is not None:
             raise SojournError("a Sequences knows its lengths; leave lengths= out")

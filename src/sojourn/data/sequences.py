@@ -306,6 +306,10 @@ class Sequences:
             raise SojournError(f"{owner} has symbol {symbol!r} at position {position}, {reason}")
         return Sequences(np.maximum(codes, -1), self.offsets, new, self.ids)
 
+    def cut(self, offsets: NDArray[np.int64], ids: NDArray[Any]) -> Sequences:
+        """The same steps as other sequences, which begin at these offsets."""
+        return Sequences(self.codes, offsets, self.vocabulary, ids)
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of symbols in each sequence, missing ones included."""

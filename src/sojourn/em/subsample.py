@@ -44,11 +44,11 @@ def draw_samples(
     drawn = _drawn(data, Draw(piece, salt, min(int(share * 2**64), NO_LIMIT)))
     if sum(part.n_total for part, _ in drawn) < sizes[-1]:
         drawn = _drawn(data, Draw(piece, salt, NO_LIMIT))
-    pieces = Sequences.concatenate([part for part, _ in drawn])
+    pieces = drawn[0][0].concatenate(part for part, _ in drawn)
     order = np.argsort(np.concatenate([keys for _, keys in drawn]), kind="stable")
     ends = np.cumsum(pieces.lengths[order])
     ids = np.arange(len(pieces))
-    pieces = Sequences(pieces.codes, pieces.offsets, pieces.vocabulary, ids)
+    pieces = pieces.cut(pieces.offsets, ids)
     return [pieces[np.sort(order[: int(np.searchsorted(ends, size)) + 1])] for size in sizes]
 
 
@@ -95,11 +95,12 @@ def cut(sequences: Sequences, piece: int) -> Sequences:
     place = np.arange(len(owner)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
     starts = sequences.offsets[owner] + place * (sequences.lengths // n_pieces)[owner]
     offsets = np.append(starts, sequences.n_total)
-    return Sequences(sequences.codes, offsets, sequences.vocabulary, np.arange(len(owner)))
+    return sequences.cut(offsets, np.arange(len(owner)))
 
 
 def gathered(data: Sequences | Partitions) -> Sequences:
     """All sequences, in memory: the sample that cuts nothing and leaves nothing out."""
     if isinstance(data, Sequences):
         return data
-    return Sequences.concatenate(part for part, _ in data.run(Draw(data.n_total, 0, NO_LIMIT)))
+    parts = [part for part, _ in data.run(Draw(data.n_total, 0, NO_LIMIT))]
+    return parts[0].concatenate(parts)

@@ -211,5 +211,4 @@ def _enough(sequences: Sequences, cv: int) -> Sequences:
         raise SojournError(
             f"{sequences.n_total} symbols are too few for {cv} folds; give more or a smaller cv"
         )
-    ids = np.arange(len(offsets) - 1)
-    return Sequences(sequences.codes, offsets, sequences.vocabulary, ids)
+    return sequences.cut(offsets, np.arange(len(offsets) - 1))

@@ -1,0 +1,81 @@
+"""Columns and tables of measurements, whatever holds them, as floats with NaN where missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data import adapters
+from sojourn.errors import SojournError
+
+Floats = NDArray[np.float64]
+
+
+def column_names(table: Any) -> list[str]:
+    """Names of the columns of a table of pandas, polars or Arrow."""
+    return [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))]
+
+
+def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
+    """A column as floats, NaN where missing; of strings as codes, and what those stand for."""
+    present, missing = adapters.split_missing(column)
+    there = np.ones(len(column), dtype=bool) if missing is None else ~missing
+    known = None
+    values = np.asarray(present, dtype=object if isinstance(present, list) else None)
+    texts = values.tolist() if values.dtype.kind in "OU" else []
+    if texts and all(isinstance(text, str) for text in texts):
+        known, values = adapters.factorise(texts)
+    out = np.full(len(there), np.nan)
+    try:
+        out[there] = values.astype(np.float64)
+    except (TypeError, ValueError):
+        k, value = next((k, v) for k, v in enumerate(values.tolist()) if not _is_number(v))
+        raise SojournError(
+            f"channel {name!r} has {value!r} at row {np.flatnonzero(there)[k]} beside numbers; "
+            f"expected numbers, or strings only"
+        ) from None
+    return out, known
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)
+
+
+def read_table(row: Any, owner: str) -> Floats:
+    """One sequence as a table of floats (length, n_channels)."""
+    try:
+        table = np.ma.filled(row.astype(np.float64), np.nan) if np.ma.isMaskedArray(row) else None
+        if table is None and hasattr(row, "convert_dtypes"):  # pandas, whose NA is no float
+            table = row.to_numpy(dtype=np.float64, na_value=np.nan)
+        elif table is None:
+            table = np.asarray(row, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SojournError(
+            f"{owner} is not a table of numbers, one row per step and one column per channel; "
+            f"expected numbers, and NaN where one is missing"
+        ) from None
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise SojournError(
+            f"{owner} has shape {table.shape}; expected (length,) or (length, n_channels)"
+        )
+    return table
+
+
+def channel_names(channels: Any, table: Any, n: int) -> list[str]:
+    """Names of n channels: those given, those of a data frame, or numbers."""
+    if channels is None:
+        own = column_names(table) if n > 1 or hasattr(table, "columns") else []
+        return own if len(own) == n else [f"channel {j}" for j in range(n)]
+    names = [channels] if isinstance(channels, str) else list(channels)
+    if len(names) != n:
+        raise SojournError(f"there are {n} channels but {len(names)} names: {', '.join(names)}")
+    return names
+
+
+def counted(n: int) -> str:
+    """A number of channels, in words."""
+    return f"{n} channel{'s' if n != 1 else ''}"

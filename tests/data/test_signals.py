@@ -1,0 +1,137 @@
+"""Measurements in every form: the same values, names kept, bad input named."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sojourn as sj
+from sojourn import Signals, SojournError
+from sojourn.data.as_signals import as_signals, is_numbers
+
+RNG = np.random.default_rng(0)
+ROWS = [RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2))]
+STACKED = np.concatenate(ROWS)
+
+
+def same(a: Signals, b: Signals) -> None:
+    np.testing.assert_array_equal(a.values, b.values)
+    np.testing.assert_array_equal(a.offsets, b.offsets)
+    np.testing.assert_array_equal(a.codes, b.codes)
+
+
+def test_every_form_holds_the_same_values():
+    expected = as_signals(ROWS)
+    same(expected, as_signals(np.stack(ROWS)))
+    same(expected, as_signals(STACKED, lengths=[3, 3]))
+    same(expected, as_signals([row.tolist() for row in ROWS]))
+    same(expected, as_signals([np.ma.masked_array(row) for row in ROWS]))
+    same(expected, as_signals(expected))
+    table = {"id": [0] * 3 + [1] * 3, "a": STACKED[:, 0], "b": STACKED[:, 1]}
+    same(expected, Signals.from_table(table, id="id"))
+    same(expected, Signals.from_table(pa.table(table), id="id", values=["a", "b"]))
+    assert [row.shape for row in expected] == [(3, 2), (3, 2)]
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars"])
+def test_data_frames_keep_names_and_sort_by_time(module):
+    frames = pytest.importorskip(module)
+    frame = frames.DataFrame(
+        {
+            "engine": ["a", "b", "a", "b"],
+            "seconds": [2, 1, 1, 2],
+            "speed": [1.0, 2.0, 3.0, None],
+            "mode": ["up", "down", None, "up"],
+        }
+    )
+    found = Signals.from_table(frame, id="engine", time="seconds")
+    assert found.channels == ("speed", "mode")
+    assert found.ids.tolist() == ["a", "b"]
+    assert found.categories["mode"].tolist() == ["down", "up"]
+    np.testing.assert_array_equal(found[0], [[3.0, np.nan], [1.0, 1.0]])
+    np.testing.assert_array_equal(found[1], [[2.0, 0.0], [np.nan, 1.0]])
+    frame = frame[["speed"]]
+    assert Signals.from_arrays([frame, frame]).channels == ("speed",)
+
+
+def test_one_dimensional_floats_are_one_channel():
+    found = as_signals([np.array([0.5, np.nan]), np.array([1.0])])
+    assert found.values.tolist()[0] == [0.5]
+    assert found.codes.tolist() == [0, -1, 0]
+    assert found.n_observed.tolist() == [1, 1]
+
+
+def test_floats_are_numbers_and_integers_are_symbols():
+    assert is_numbers([np.array([0.5])])
+    assert is_numbers([[0.5, 1.5]])
+    assert is_numbers(np.zeros((2, 3, 1)))
+    assert is_numbers([np.zeros((3, 2), dtype=int)])
+    assert is_numbers(as_signals(ROWS))
+    assert not is_numbers([[0, 1], [1]])
+    assert not is_numbers([["a"], ["b"]])
+    assert not is_numbers(np.zeros((2, 3), dtype=int))
+    assert not is_numbers(sj.Sequences.from_lists([[0, 1]]))
+
+
+def test_parts_are_picked_as_in_sequences():
+    signals = as_signals([RNG.normal(size=(n, 2)) for n in (2, 3, 1, 4)])
+    for index in (slice(1, 3), [2, 0], np.array([True, False, True, False])):
+        picked = signals[index]
+        codes = sj.Sequences(signals.codes, signals.offsets, signals.vocabulary, signals.ids)[index]
+        np.testing.assert_array_equal(picked.offsets, codes.offsets)
+        wanted = np.arange(4)[index]
+        np.testing.assert_array_equal(picked.values, np.concatenate([signals[i] for i in wanted]))
+    same(signals, Signals.concatenate([signals[:1], signals[1:]]))
+    same(signals, signals[:1].concatenate([signals[:1], signals[1:]]))
+
+
+def test_channels_are_taken_by_name_and_symbols_recoded():
+    table = {"mode": ["up", "down", "up"], "speed": [1.0, 2.0, 3.0]}
+    found = Signals.from_table(table).taking(
+        ["speed", "mode"], {"mode": np.array(["down", "still", "up"])}
+    )
+    np.testing.assert_array_equal(found.values, [[1.0, 2.0], [2.0, 0.0], [3.0, 2.0]])
+    with pytest.raises(SojournError, match="no channel 'sped'; there are 'mode', 'speed'"):
+        Signals.from_table(table).taking(["sped"])
+    known = {"mode": np.array(["down"])}
+    with pytest.raises(SojournError, match="'mode' has symbol 'up', which the model has not seen"):
+        Signals.from_table(table).taking(["mode"], known)
+    missing = Signals.from_table(table).taking(["mode"], known, "missing")
+    assert missing.codes.tolist() == [-1, 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((4, 3)), r"one sequence of 3 channels or 4 sequences of one channel"),
+        ([np.array([[1.0, np.inf]])], r"inf in channel 'channel 1' at position 0"),
+        ([np.zeros((2, 2)), np.zeros((2, 3))], r"sequence 0 has 2 channels and sequence 1 has 3"),
+        ([np.zeros((0, 2))], r"sequence 0 is empty"),
+        ([np.array([["a", "b"]])], r"sequence 0 is not a table of numbers"),
+        ([np.zeros((2, 2, 2))], r"sequence 0 has shape \(2, 2, 2\)"),
+        (3.0, r"expected a list of arrays, got float"),
+        ([], r"there are no sequences"),
+    ],
+)
+def test_bad_input_is_named(X, message):
+    with pytest.raises(SojournError, match=message):
+        as_signals(X)
+
+
+def test_bad_tables_are_named():
+    with pytest.raises(SojournError, match="channel 'a' has 'x' at row 1 beside numbers"):
+        Signals.from_table({"a": [1.0, "x"]})
+    with pytest.raises(SojournError, match="no column 'b'"):
+        Signals.from_table({"a": [1.0]}, values=["b"])
+    with pytest.raises(SojournError, match="no time in some rows"):
+        Signals.from_table({"a": [1.0, 2.0], "t": [np.nan, 1.0]}, time="t")
+    with pytest.raises(SojournError, match="add up to 5"):
+        as_signals(np.zeros((4, 2)), lengths=[2, 3])
+    with pytest.raises(SojournError, match="2 channels but 1 names"):
+        Signals.from_arrays(ROWS, channels=["a"])
+    with pytest.raises(SojournError, match="X is a table"):
+        as_signals(pa.table({"a": [1.0]}))
+
+
+def test_models_of_symbols_refuse_measurements():
+    with pytest.raises(SojournError, match="Discretizer"):
+        sj.as_sequences(as_signals(ROWS))
