@@ -320,8 +320,8 @@ def test_bad_vocabularies(vocabulary, message):
     assert error(as_sequences, [[1]], vocabulary=vocabulary) == message
 
 
-def test_unknown_has_two_values():
-    message = "unknown is 'ignore'; it is one of 'error', 'missing'"
+def test_unknown_has_three_values():
+    message = "unknown is 'ignore'; it is one of 'error', 'missing', 'add'"
     assert error(as_sequences, [[1]], unknown="ignore") == message
 
 
@@ -453,8 +453,8 @@ def test_bad_arrays(array, what):
         ),
         (
             pd.DataFrame({"a": [1]}),
-            "X is a table (DataFrame); use Sequences.from_columns(symbol=…, id=…) on two of its "
-            "columns",
+            "X is a table (DataFrame); pass Sequences.from_pandas(X, id=…, symbol=…), or "
+            "from_polars for one of polars",
         ),
         (
             scipy.sparse.csr_array(np.eye(2, dtype=int)),
@@ -570,12 +570,6 @@ def test_concatenate_undoes_slicing(lists, data):
     assert again.to_lists() == lists
     assert again.ids.tolist() == seqs.ids.tolist()
     assert again.vocabulary.tolist() == seqs.vocabulary.tolist()
-
-
-def test_concatenate_refuses_different_vocabularies():
-    parts = [Sequences.from_lists([["a"]]), Sequences.from_lists([["b"]])]
-    with pytest.raises(SojournError, match="different vocabularies; recode them to one"):
-        Sequences.concatenate(parts)
 
 
 @given(any_lists)

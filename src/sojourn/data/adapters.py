@@ -351,7 +351,7 @@ def frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:
     """A read-only view, contiguous and of the one dtype that the field has."""
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in kinds:
-        expected = "integers or strings" if "U" in kinds else "integers"
+        expected = {"i": "integers", "iU": "integers or strings"}.get(kinds, "numbers or dates")
         raise SojournError(
             f"{name} must be a one-dimensional array of {expected}, got {array.dtype} of shape "
             f"{array.shape}"

@@ -50,8 +50,8 @@ def as_sequences(
         raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence per row")
     if hasattr(X, "columns"):
         raise SojournError(
-            f"X is a table ({type(X).__name__}); use Sequences.from_columns(symbol=…, id=…) on two "
-            f"of its columns"
+            f"X is a table ({type(X).__name__}); pass Sequences.from_pandas(X, id=…, symbol=…), or "
+            f"from_polars for one of polars"
         )
     if lengths is not None:
         return Sequences.from_stacked(X, lengths, None, vocabulary, unknown, empty)
@@ -59,6 +59,13 @@ def as_sequences(
     if hasattr(X, "value_lengths"):  # Arrow lists, already in our layout
         lengths = X.value_lengths()
         return Sequences.from_stacked(X.flatten(), lengths, None, vocabulary, unknown, empty)
-    if len(getattr(X, "shape", ())) == 2:
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if shape[1:] == (1,) and (n := shape[0]) > 1 and X.dtype.kind != "c":
+        raise SojournError(
+            f"X is a column of {n} symbols (1 feature(s)); pass the lengths of its sequences by "
+            f"name, as in fit(X, lengths=[…]), lengths=[{n}] where it is one, or "
+            f"Sequences.from_array(X) for {n} sequences of one symbol"
+        )
+    if len(shape) == 2:
         return Sequences.from_array(X, None, vocabulary, unknown)
     return Sequences.from_lists(X, None, vocabulary, unknown, empty)

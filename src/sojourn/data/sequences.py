@@ -1,33 +1,29 @@
-"""Many sequences of symbols, end to end in one array of codes.
-
-The layout is Arrow's list of dictionary codes: ``codes[offsets[i]:offsets[i + 1]]`` is sequence i,
-code ``c`` stands for ``vocabulary[c]`` and -1 for a missing symbol. Nothing is padded.
-"""
+"""`Sequences`, what every model reads: made from lists, arrays and tables, and turned into them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any, overload
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import check_choice
 from sojourn.data import adapters
-from sojourn.data.runs import sums
+from sojourn.data.clock import Clock
+from sojourn.data.columns import Column, choose_columns
+from sojourn.data.ragged import Ragged
+from sojourn.data.times import length_of_time, read_times
 from sojourn.errors import SojournError
-
-Symbols = list[str | None] | list[int | None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sequences:
+class Sequences(Ragged):
     """Ragged sequences of strings or of integers, as codes into a sorted vocabulary.
 
-    Use `from_lists`, `from_array`, `from_stacked` or `from_columns`; the constructor checks its
-    four arrays and makes its views of them read-only.
+    Use `from_lists`, `from_array`, `from_stacked`, `from_columns` or `from_pandas`; the constructor
+    checks its arrays and makes its views of them read-only.
 
     Parameters
     ----------
@@ -39,6 +35,10 @@ class Sequences:
         The symbols, sorted, each once.
     ids : int64 or str array (n,)
         A name for each sequence.
+    times : float64 or datetime64 array (n_total,), optional
+        When each symbol occurred, in order within a sequence; dates are in UTC.
+    clock : Clock, optional
+        What made one symbol per step of time, see `resample`; so models know what a step lasts.
 
     Examples
     --------
@@ -48,24 +48,6 @@ class Sequences:
     >>> seqs.codes, seqs[1]
     (array([ 0,  0,  1,  1, -1], dtype=int32), ['level', None])
     """
-
-    codes: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    vocabulary: NDArray[Any]
-    ids: NDArray[Any]
-
-    def __post_init__(self) -> None:
-        for name, kinds in (("codes", "i"), ("offsets", "i"), ("vocabulary", "iU"), ("ids", "iU")):
-            object.__setattr__(self, name, adapters.frozen(getattr(self, name), name, kinds))
-        if self.offsets.size == 0 or self.offsets[0] != 0 or self.offsets[-1] != self.n_total:
-            raise SojournError(f"offsets must run from 0 to the number of codes, {self.n_total}")
-        if self.ids.size != len(self):
-            raise SojournError(f"there are {len(self)} sequences but {self.ids.size} ids")
-        adapters.check_lengths(self.lengths, self.ids, empty=True)
-        if np.any(self.vocabulary[1:] <= self.vocabulary[:-1]):
-            raise SojournError("the vocabulary must be sorted, each symbol once")
-        if self.n_total and not -1 <= self.codes.min() <= self.codes.max() < self.n_symbols:
-            raise SojournError(f"codes must lie in -1 … {self.n_symbols - 1}")
 
     @classmethod
     def from_lists(
@@ -181,9 +163,14 @@ class Sequences:
 
     @classmethod
     def from_columns(
-        cls, symbol: Any, id: Any = None, vocabulary: Any = None, unknown: str = "error"
+        cls,
+        symbol: Any,
+        id: Any = None,
+        vocabulary: Any = None,
+        unknown: str = "error",
+        time: Any = None,
     ) -> Sequences:
-        """Sequences from two columns of a table: one symbol per row, and the id of its sequence.
+        """Sequences from columns of a table: one symbol per row, and the id of its sequence.
 
         Parameters
         ----------
@@ -194,6 +181,8 @@ class Sequences:
             their order. Without it all rows are one sequence.
         vocabulary, unknown
             As in `from_lists`.
+        time : column of dates or numbers, optional
+            Rows of a sequence are sorted by it, and the times are kept.
 
         Returns
         -------
@@ -206,10 +195,77 @@ class Sequences:
         >>> seqs.ids.tolist(), seqs.to_lists()
         (['y', 'x'], [['a', 'c'], ['b']])
         """
-        if id is None:
+        if id is None and time is None:
             return cls.from_lists([symbol], None, vocabulary, unknown)
-        names, lengths, rows = adapters.group_rows(id, "the id column")
-        return cls._encode(symbol, lengths, names, vocabulary, unknown, rows)
+        names, lengths, rows = np.array([0]), np.array([len(symbol)]), None
+        if id is not None:
+            names, lengths, rows = adapters.group_rows(id, "the id column")
+        if time is None:
+            return cls._encode(symbol, lengths, names, vocabulary, unknown, rows)
+        when = read_times(time, "the time column")
+        if len(when) != lengths.sum():
+            raise SojournError(f"there are {lengths.sum()} rows but {len(when)} times")
+        rows = np.arange(len(when)) if rows is None else rows
+        rows = rows[np.lexsort((when[rows], np.repeat(np.arange(len(names)), lengths)))]
+        return replace(
+            cls._encode(symbol, lengths, names, vocabulary, unknown, rows), times=when[rows]
+        )
+
+    @classmethod
+    def from_pandas(
+        cls,
+        table: Any,
+        id: Column = None,
+        time: Column = None,
+        symbol: str | None = None,
+        *,
+        vocabulary: Any = None,
+        unknown: str = "error",
+    ) -> Sequences:
+        """Sequences from a table with one row per event; `from_polars` is the same.
+
+        Parameters
+        ----------
+        table : pandas or polars DataFrame, or pandas Series
+            Of a Series the index has the ids.
+        id, time, symbol : str, optional
+            Names of columns, guessed from usual names if not given, as by `sojourn.read`;
+            ``id=False`` makes all rows one sequence, ``time=False`` keeps their order.
+        vocabulary, unknown
+            As in `from_lists`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> columns = {"flight": ["b", "a", "b"], "t": [2, 1, 1], "command": ["x", "y", "z"]}
+        >>> seqs = Sequences.from_pandas(pd.DataFrame(columns))
+        >>> seqs["b"], seqs.times
+        (['z', 'x'], array([1., 2., 1.]))
+        """
+        if not hasattr(table, "columns"):
+            if not hasattr(table, "index"):
+                raise SojournError(f"expected a DataFrame, got {type(table).__name__}")
+            return cls.from_columns(table, np.asarray(table.index), vocabulary, unknown)
+        names = [str(name) for name in table.columns]
+        lists = dict.fromkeys(names, False)
+        columns, _ = choose_columns(names, lists.__getitem__, id, time, symbol, "the table")
+        own, when, what = (None if name is None else table[name] for name in columns)
+        return cls.from_columns(what, own, vocabulary, unknown, when)
+
+    from_polars = from_pandas
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with the columns of `to_columns`; an empty sequence has no rows in it."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame(self.to_columns())
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame with the columns of `to_columns`."""
+        import polars as pl
+
+        columns = self.to_columns()
+        return pl.DataFrame(columns | {"symbol": columns["symbol"].tolist()})
 
     @classmethod
     def _encode(
@@ -247,129 +303,97 @@ class Sequences:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Sequences]) -> Sequences:
-        """Sequences of one vocabulary, part after part, with the ids that they have.
+        """Sequences part after part; their vocabulary has all symbols of the parts.
+
+        Ids stay as they are; times and clock are kept where all parts have them.
 
         Examples
         --------
-        >>> seqs = Sequences.from_lists([[0, 1], [1], [0]])
-        >>> Sequences.concatenate([seqs[:1], seqs[1:]]).to_lists()
-        [[0, 1], [1], [0]]
+        >>> seqs = Sequences.from_lists([["a", "b"], ["b"]])
+        >>> Sequences.concatenate([seqs[:1], Sequences.from_lists([["c"]], ids=[7])])
+        Sequences(2 sequences of 1 to 2, 3 symbols over 3: 'a', 'b', 'c')
         """
         parts = list(parts)
-        if not all(np.array_equal(part.vocabulary, parts[0].vocabulary) for part in parts):
-            raise SojournError("the parts have different vocabularies; recode them to one first")
-        lengths = np.concatenate([part.lengths for part in parts])
-        codes = np.concatenate([part.codes for part in parts])
-        ids = np.concatenate([part.ids for part in parts])
-        return cls(codes, adapters.offsets_of(lengths), parts[0].vocabulary, ids)
+        if not parts:
+            raise SojournError("there is nothing to concatenate; expected at least one Sequences")
+        symbols = parts[0].vocabulary
+        if not all(np.array_equal(part.vocabulary, symbols) for part in parts):
+            symbols = np.unique(np.concatenate([part.vocabulary for part in parts]))
+            parts = [part.recode(symbols) for part in parts]
+        lengths, codes, ids = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lengths", "codes", "ids")
+        )
+        every_time = [part.times for part in parts if part.times is not None]
+        times = np.concatenate(every_time) if len(every_time) == len(parts) else None
+        clock = parts[0].clock if len({part.clock for part in parts}) == 1 else None
+        return cls(codes, adapters.offsets_of(lengths), symbols, ids, times=times, clock=clock)
 
-    def recode(self, vocabulary: Any, unknown: str = "error") -> Sequences:
-        """The same sequences as codes into another vocabulary.
+    @classmethod
+    def concat(cls, parts: Iterable[Sequences]) -> Sequences:
+        """`concatenate`, by its name in pandas and polars."""
+        return cls.concatenate(parts)
+
+    def resample(
+        self,
+        every: Any,
+        fill: str = "hold",
+        *,
+        nothing: str | int = "nothing",
+        max_gap: Any = None,
+        gap: str = "split",
+        zone: str | None = None,
+    ) -> Sequences:
+        """One symbol per step of a clock, from the step of the first event to that of the last.
 
         Parameters
         ----------
-        vocabulary : column of str or int
-            The symbols there can be, in any order, each once.
-        unknown : {"error", "missing", "add"}
-            Whether a symbol outside it is an error, becomes a missing one, or is added to it.
+        every : str, number or timedelta
+            What a step lasts: ``"1h"``, ``"15min"``, ``"1d"``, or a number of seconds; a number in
+            the unit of the times where these are numbers. Steps begin at multiples of it (on the
+            hour), days and weeks at midnight of the `zone`, UTC if there is none.
+        fill : {"hold", "nothing", "missing", "commonest"}
+            The symbol of a step. With ``"hold"`` it is that of the last event so far. With
+            ``"nothing"`` and ``"missing"`` it is that of the last event in the step; a step without
+            one gets the symbol `nothing`, or a missing one. With ``"commonest"`` it is the
+            commonest in the step, of equally common ones the last; steps without an event hold.
+        nothing : str or int
+            The symbol of steps without an event, for ``fill="nothing"``.
+        max_gap : str, number or timedelta, optional
+            The longest time between two events that is filled.
+        gap : {"split", "missing"}
+            Whether a longer one splits the sequence, into ids such as "a.1" and "a.2", or the steps
+            between are missing.
+        zone : str, optional
+            The time zone of days, such as ``"Europe/Amsterdam"``: a day is 23 or 25 hours long
+            where clocks change.
 
         Examples
         --------
-        >>> seqs = Sequences.from_lists([["a", "c"]])
-        >>> seqs.recode(["a", "b", "c"]).codes, seqs.recode(["a"], unknown="missing").codes
-        (array([0, 2], dtype=int32), array([ 0, -1], dtype=int32))
+        >>> seqs = Sequences.from_columns(["on", "off", "on"], time=[0, 7, 31])
+        >>> seqs.resample(10).to_lists(), seqs.resample(10, "nothing").to_lists()
+        ([['off', 'off', 'off', 'on']], [['off', 'nothing', 'nothing', 'on']])
         """
-        check_choice("unknown", unknown, ("error", "missing", "add"))
-        old, new = self.vocabulary, adapters.read_distinct(vocabulary, "the vocabulary", least=0)[0]
-        if new.size == 0:
-            raise SojournError("the vocabulary is empty; expected at least one symbol")
-        alike = old.dtype.kind == new.dtype.kind
-        new = np.union1d(new, old) if alike and unknown == "add" else new
-        if alike and np.array_equal(old, new):
-            return self
-        code_of = np.full(old.size + 1, -2, dtype=np.int32)
-        code_of[-1] = -1  # where code -1, missing, looks itself up
-        if alike:
-            at = np.minimum(np.searchsorted(new, old), new.size - 1)
-            code_of[:-1] = np.where(new[at] == old, at, -2)
-        codes = code_of[self.codes]
-        if np.any(codes == -2) and not (alike and unknown == "missing"):
-            k = int(np.argmax(codes == -2))
-            owner, position = adapters.place_of(self.offsets, self.ids)(k)
-            reason = (
-                f"which is not in the vocabulary of {new.size} symbols; pass unknown='missing' to "
-                f"treat it as not seen, or refit"
-                if alike
-                else f"but the vocabulary holds symbols such as {new[0].item()!r}"
-            )
-            symbol = old[self.codes[k]].item()
-            raise SojournError(f"{owner} has symbol {symbol!r} at position {position}, {reason}")
-        return Sequences(np.maximum(codes, -1), self.offsets, new, self.ids)
+        dated = self.times is not None and self.times.dtype.kind == "M"
+        every = str(length_of_time(every, "every", dated))
+        if max_gap is not None:
+            max_gap = str(length_of_time(max_gap, "max_gap", dated))
+        return Clock(every, fill, nothing, max_gap, gap, zone).apply(self)
 
-    def cut(self, offsets: NDArray[np.int64], ids: NDArray[Any]) -> Sequences:
-        """The same steps as other sequences, which begin at these offsets."""
-        return Sequences(self.codes, offsets, self.vocabulary, ids)
+    def with_gaps(self, gaps: Iterable[Any]) -> Sequences:
+        """Symbols that name the time to the next event too, in the stretches between `gaps`.
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of symbols in each sequence, missing ones included."""
-        return np.diff(self.offsets)
+        The last event of a sequence, which no other follows, keeps its symbol.
 
-    @property
-    def n_observed(self) -> NDArray[np.int64]:
-        """Number of symbols in each sequence that are not missing."""
-        return sums((self.codes >= 0).astype(np.int64), self.offsets)
+        Parameters
+        ----------
+        gaps : list of str or number
+            Bounds that increase, such as ``["1min", "1h", "1d"]`` or, in seconds or the unit of
+            the times, ``[60, 3600, 86400]``.
 
-    @property
-    def n_symbols(self) -> int:
-        """Number of symbols in the vocabulary."""
-        return len(self.vocabulary)
-
-    @property
-    def n_total(self) -> int:
-        """Number of symbols in all sequences together, missing ones included."""
-        return len(self.codes)
-
-    def to_lists(self) -> list[Symbols]:
-        """The symbols again, one list per sequence, None where one is missing."""
-        return list(self)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __iter__(self) -> Iterator[Symbols]:
-        symbol = [*self.vocabulary.tolist(), None]  # code -1 is the last
-        for start, stop in pairwise(self.offsets.tolist()):
-            yield [symbol[code] for code in self.codes[start:stop].tolist()]
-
-    @overload
-    def __getitem__(self, index: int) -> Symbols: ...
-    @overload
-    def __getitem__(self, index: slice | list[int] | NDArray[Any]) -> Sequences: ...
-    def __getitem__(self, index: Any) -> Any:
-        """The symbols of one sequence, or the `Sequences` that a slice, indices or a mask pick."""
-        if isinstance(index, int | np.integer):
-            i = range(len(self))[index]
-            return next(iter(self[i : i + 1]))
-        if isinstance(index, slice) and index.step in (None, 1):
-            start, stop, _ = index.indices(len(self))
-            bounds = self.offsets[start : max(start, stop) + 1]
-            codes = self.codes[bounds[0] : bounds[-1]]
-            return Sequences(codes, bounds - bounds[0], self.vocabulary, self.ids[index])
-        picked = np.arange(len(self))[index]
-        offsets = adapters.offsets_of(lengths := self.lengths[picked])
-        at = np.arange(offsets[-1]) + np.repeat(self.offsets[picked] - offsets[:-1], lengths)
-        return Sequences(self.codes[at], offsets, self.vocabulary, self.ids[picked])
-
-    def __repr__(self) -> str:
-        if len(self) == 0:
-            return f"Sequences(0 sequences over {self.n_symbols} symbols)"
-        low, high = self.lengths.min(), self.lengths.max()
-        size = f"{low}" if low == high else f"{low} to {high}"
-        n_missing = int(np.count_nonzero(self.codes < 0))
-        missing = f" ({n_missing} missing)" if n_missing else ""
-        shown = ", ".join(map(repr, self.vocabulary[:6].tolist()))
-        more = ", …" if self.n_symbols > 6 else ""
-        head = f"{len(self)} sequence{'s' if len(self) > 1 else ''} of {size}"
-        symbols = f"{self.n_total} symbols{missing} over {self.n_symbols}: {shown}{more}"
-        return f"Sequences({head}, {symbols})"
+        Examples
+        --------
+        >>> Sequences.from_columns(["a", "b", "a"], time=[0, 7, 99]).with_gaps([10, 60])[0]
+        ['a <10', 'b >=60', 'a']
+        """
+        return Clock(gaps=tuple(g if isinstance(g, str) else f"{g:g}" for g in gaps)).apply(self)

@@ -217,10 +217,6 @@ class Signals(Sequences):
         values = np.concatenate([part.taking(names).values for part in signals])
         return cls.of(values, adapters.offsets_of(lengths), ids, names, signals[0].categories)
 
-    def cut(self, offsets: NDArray[np.int64], ids: NDArray[Any]) -> Signals:
-        """The same steps as other sequences, which begin at these offsets."""
-        return replace(self, offsets=offsets, ids=ids)
-
     def taking(
         self, channels: Sequence[str], categories: Categories | None = None, unknown: str = "error"
     ) -> Signals:

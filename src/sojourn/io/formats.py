@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.columns import Column, choose_columns
 from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import distinct_values, is_list
 from sojourn.io.columnar import cut, open_table
 from sojourn.io.csv import header_of, table_rows
 from sojourn.io.gather import Rows, all_integers, typed
-from sojourn.io.layout import COMPRESSED, TEXT, Column, Layout, Malformed, Span, choose_columns
+from sojourn.io.layout import COMPRESSED, TEXT, Layout, Malformed, Span
 from sojourn.io.lines import is_matrix, json_rows, keys_of, sequence_rows
 from sojourn.io.sources import Partition
 from sojourn.io.text import Block, blocks
@@ -53,8 +54,8 @@ def resolve(
         schema = open_table(path, layout).schema
         names = schema.names
         lists = {item.name: is_list(item.type) for item in schema}
-    layout, more = choose_columns(layout, names, lists.__getitem__, id, time, symbol, path)
-    return layout, guesses + more
+    columns, more = choose_columns(names, lists.__getitem__, id, time, symbol, path)
+    return replace(layout, **columns._asdict()), guesses + more
 
 
 def rows_of(partition: Partition, malformed: Malformed) -> Iterator[Rows]:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.data.columns import Column
 from sojourn.errors import SojournError
-from sojourn.io.layout import ALL_ROWS, TEXT, Column, Layout, Malformed
+from sojourn.io.layout import ALL_ROWS, TEXT, Layout, Malformed
 from sojourn.io.sources import FilePath, Partition, Scan, scan, warn_skipped
 from sojourn.storage.atomic import atomic_write
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data import adapters
+from sojourn.data.columns import Column
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.io.layout import ALL_ROWS, TEXT, Column, Layout, Malformed, Span, format_of
+from sojourn.io.layout import ALL_ROWS, TEXT, Layout, Malformed, Span, format_of
 
 if TYPE_CHECKING:
     from sojourn.io.formats import Survey
