@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 
 import sojourn as sj
@@ -256,7 +257,8 @@ def test_equal_values_leave_fewer_bins():
 
 def test_it_is_an_estimator():
     ours = sj.Discretizer(3, "uniform").fit([0.0, 1.0])
-    assert clone(ours).get_params() == {"n_symbols": 3, "method": "uniform", "random_state": None}
+    options = {"n_symbols": 3, "method": "uniform", "random_state": None, "names": False}
+    assert clone(ours).get_params() == options
     assert ours.fit([[0.0], [2.0], [9.0]]).edges_[-1] == 9
     ours.set_params(method="kmeans").fit([0.0, 1.0, 2.0])
     assert not hasattr(ours, "edges_")
@@ -272,7 +274,8 @@ def test_it_is_an_estimator():
         ({}, [1.0, float("inf")], "row 1 is infinite"),
         ({}, ["a"], "expected numbers, and NaN where missing"),
         ({}, [[1.0, 2.0]], "cuts one channel, but there are 2; pass method='kmeans'"),
-        ({}, np.zeros((2, 2, 2)), r"got shape \(2, 2, 2\)"),
+        ({}, np.zeros((2, 2, 2)), "cuts one channel, but there are 2; pass method='kmeans'"),
+        ({"method": "kmeans"}, np.zeros((40, 100)), r"40 steps of 100 channels; .*pass list\(X\)"),
         ({"method": "kmeans"}, [1.0, 1.0], "there are 1 different rows, too few for 8 clusters"),
     ],
 )
@@ -291,3 +294,34 @@ def test_it_must_be_fitted_and_given_the_same_channels():
         ours.transform([[1.0, 2.0]])
     with pytest.raises(sj.SojournError, match="these are not a Discretizer's arrays: edges"):
         sj.Discretizer.from_arrays({"edges": ours.edges_})
+
+
+def test_bins_and_clusters_have_names():
+    speed = pd.DataFrame({"speed": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]})
+    ours = sj.Discretizer(3, "uniform", names=True).fit(speed)
+    assert ours.symbols_.tolist() == ["speed < 1.67", "1.67 ≤ speed < 3.33", "speed ≥ 3.33"]
+    assert ours.transform([0.5, float("nan"), 9.0]).tolist() == [
+        "speed < 1.67",
+        None,
+        "speed ≥ 3.33",
+    ]
+    again = sj.Discretizer.from_arrays(ours.to_arrays())
+    assert again.transform([0.5]).tolist() == ["speed < 1.67"]
+    close = sj.Discretizer(3, "uniform", names=True).fit([1.0, 1.00001, 1.00003])
+    assert len(set(close.symbols_)) == 3
+    both = pd.DataFrame({"speed": [0.0, 1.0, 9.0], "load": [0.0, 1.0, 9.0]})
+    found = sj.Discretizer(2, "kmeans", random_state=0, names=True).fit(both)
+    assert found.symbols_.tolist()[1] == "speed 9, load 9"
+
+
+def test_sequences_of_measurements_become_sequences_and_a_pipeline_takes_them():
+    rng = np.random.default_rng(0)
+    truth = sj.Params.random(2, 3, 4, rng=0).sample(30, 40, rng=1)
+    rows = [np.array(row, float) + 0.1 * rng.normal(size=len(row)) for row in truth.to_lists()]
+    table = np.stack(rows)
+    for X in (rows, table[:, :, None], sj.Signals.from_arrays(rows)):
+        found = sj.Discretizer(4, "kmeans", random_state=0).fit_transform(X)
+        assert found.to_lists() == truth.to_lists()
+    pipe = make_pipeline(sj.Discretizer(4, names=True), sj.SpectralHSMM(2, 3)).fit(rows)
+    assert pipe.score_samples(rows).shape == (30,)
+    assert np.isfinite(pipe.score(rows))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,14 @@ from sklearn.preprocessing import KBinsDiscretizer
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.adapters import read_numbers
+from sojourn.data.as_signals import as_signals
+from sojourn.data.measurements import column_names
+from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 
 METHODS = ("quantile", "uniform", "kmeans")
+MANY_CHANNELS = 10  # of an array without names: more are rather the steps of sequences
 DISTANCES_AT_ONCE = 1 << 22  # rows times centres: 32 MB
 
 
@@ -34,6 +40,9 @@ class Discretizer(BaseEstimator):
         divided by its standard deviation.
     random_state : int, RandomState or None
         For ``"kmeans"``.
+    names : bool
+        Whether symbols are words: "speed < 3.2" for a bin, "speed 3.2, load 0.5" for a cluster's
+        centre. Channels are named by the data, if they are a data frame or `Signals`.
 
     Attributes
     ----------
@@ -44,6 +53,8 @@ class Discretizer(BaseEstimator):
         Of the clusters, in the order of their first channel, and what the channels are divided by.
     n_symbols_, n_channels_ : int
         Number of symbols and of channels.
+    symbols_ : array (n_symbols_,)
+        The symbols: 0, 1, …, or words.
 
     Notes
     -----
@@ -56,29 +67,41 @@ class Discretizer(BaseEstimator):
     >>> discretizer = Discretizer(2, method="uniform").fit(altitude)
     >>> discretizer.edges_, discretizer.transform(altitude).tolist()
     (array([   0.,  500., 1000.]), [0, 0, None, 1, 1, 1])
+
+    Sequences of measurements become `Sequences`, so that it can be the first step of a pipeline.
+
+    >>> flights = [np.array([0.0, 10.0, 900.0]), np.array([1000.0, 990.0])]
+    >>> Discretizer(2, method="uniform", names=True).fit_transform(flights).to_lists()
+    [['value < 500', 'value < 500', 'value ≥ 500'], ['value ≥ 500', 'value ≥ 500']]
     """
 
     def __init__(
-        self, n_symbols: int = 8, method: str = "quantile", random_state: Any = None
+        self,
+        n_symbols: int = 8,
+        method: str = "quantile",
+        random_state: Any = None,
+        names: bool = False,
     ) -> None:
         self.n_symbols = n_symbols
         self.method = method
         self.random_state = random_state
+        self.names = names
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the bins or clusters.
 
         Parameters
         ----------
-        X : column (n,) or table (n, n_channels) of numbers
-            Rows with a missing value (NaN, null, a masked entry) are left out.
+        X : column (n,), table (n, n_channels), or sequences
+            Numbers; rows with a missing value (NaN, null, a masked entry) are left out. Sequences
+            are `Signals`, a list of arrays (length, n_channels), or one array of three dimensions.
         y : ignored
             For scikit-learn.
         """
         check_choice("method", self.method, METHODS)
         if positive_int("n_symbols", self.n_symbols) < 2:
             raise SojournError(f"n_symbols is {self.n_symbols}; expected 2 or more")
-        measured = read_numbers(X)
+        measured, channels, _ = _read(X)
         measured = measured[~np.isnan(measured).any(axis=1)]
         if len(measured) == 0:
             raise SojournError("there is no row without a missing value; expected at least one")
@@ -89,40 +112,46 @@ class Discretizer(BaseEstimator):
             fresh._fit_clusters(measured)
         else:
             fresh._fit_bins(measured)
+        fresh.symbols_ = np.arange(fresh.n_symbols_)
+        if self.names:
+            fresh.symbols_ = np.array(fresh._words(channels))
         self.__dict__ = fresh.__dict__
         return self
 
-    def transform(self, X: Any) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
+    def transform(self, X: Any) -> Any:
         """Symbol of each row, masked where a value is missing.
 
         Parameters
         ----------
-        X : column (n,) or table (n, n_channels) of numbers
+        X : column (n,), table (n, n_channels), or sequences
             The channels that were fitted.
 
         Returns
         -------
-        masked array of int64 (n,)
-            As `Sequences` takes it for a column of symbols.
+        masked array (n,), or Sequences
+            As `Sequences` takes it for a column of symbols; sequences become `Sequences`.
         """
         if not hasattr(self, "n_channels_"):
             raise SojournError("the Discretizer is not fitted; call fit, or use fit_transform")
-        measured = read_numbers(X)
+        measured, _, signals = _read(X)
         if measured.shape[1] != self.n_channels_:
             raise SojournError(
                 f"there are {measured.shape[1]} channels; fitted were {self.n_channels_}"
             )
         missing = np.isnan(measured).any(axis=1)
-        symbols = np.zeros(len(measured), dtype=np.int64)
+        codes = np.zeros(len(measured), dtype=np.int64)
         if hasattr(self, "edges_"):
-            symbols[~missing] = np.searchsorted(
+            codes[~missing] = np.searchsorted(
                 self.edges_[1:-1], measured[~missing, 0], side="right"
             )
         else:
-            symbols[~missing] = self._nearest(measured[~missing])
-        return np.ma.MaskedArray(symbols, missing)
+            codes[~missing] = self._nearest(measured[~missing])
+        symbols = np.ma.MaskedArray(self.symbols_[codes], missing)
+        if signals is None:
+            return symbols
+        return Sequences.from_stacked(symbols, signals.lengths, signals.ids, self.symbols_)
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Find the bins or clusters, and the symbol of each row.
 
         Parameters
@@ -149,7 +178,7 @@ class Discretizer(BaseEstimator):
         for name in ("edges", "centres", "scale"):
             if hasattr(self, f"{name}_"):
                 arrays[name] = getattr(self, f"{name}_")
-        return arrays
+        return arrays | ({"symbols": self.symbols_} if self.names else {})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -167,10 +196,16 @@ class Discretizer(BaseEstimator):
         [0, 1, 2]
         """
         names = {"edges"} if "edges" in arrays else {"centres", "scale"}
-        if set(arrays) != {"method", "n_symbols", *names}:
+        if set(arrays) - {"symbols"} != {"method", "n_symbols", *names}:
             raise SojournError(f"these are not a Discretizer's arrays: {', '.join(sorted(arrays))}")
         self = cls(int(arrays["n_symbols"][0]), METHODS[int(arrays["method"][0])])
         self._learn(**{name: np.asarray(arrays[name], dtype=np.float64) for name in names})
+        self.names = "symbols" in arrays
+        self.symbols_ = np.asarray(arrays.get("symbols", np.arange(self.n_symbols_)))
+        if len(self.symbols_) != self.n_symbols_:
+            raise SojournError(
+                f"there are {len(self.symbols_)} words for {self.n_symbols_} symbols"
+            )
         return self
 
     def _fit_bins(self, measured: NDArray[np.float64]) -> None:
@@ -213,6 +248,24 @@ class Discretizer(BaseEstimator):
         self.n_symbols_ = len(arrays["centres"]) if edges is None else len(edges) - 1
         self.n_channels_ = arrays["centres"].shape[1] if edges is None else 1
 
+    def _words(self, channels: Sequence[str]) -> list[str]:
+        """A name for each symbol, with as many digits as tell them apart."""
+        for digits in range(3, 18):
+            words = self._worded(channels, digits)
+            if len(set(words)) == len(words):
+                break
+        return words
+
+    def _worded(self, channels: Sequence[str], digits: int) -> list[str]:
+        if hasattr(self, "centres_"):
+            rows = [zip(channels, row, strict=True) for row in self.centres_]
+            return [", ".join(f"{name} {at:.{digits}g}" for name, at in row) for row in rows]
+        name, inner = channels[0], [f"{edge:.{digits}g}" for edge in self.edges_[1:-1]]
+        if not inner:
+            return [name]
+        between = [f"{low} ≤ {name} < {high}" for low, high in pairwise(inner)]
+        return [f"{name} < {inner[0]}", *between, f"{name} ≥ {inner[-1]}"]
+
     def _nearest(self, measured: NDArray[np.float64]) -> NDArray[np.intp]:
         """Number of the nearest centre of each row."""
         centres = self.centres_ / self.scale_
@@ -223,3 +276,22 @@ class Discretizer(BaseEstimator):
             rows = measured[i : i + step] / self.scale_
             nearest[i : i + step] = np.argmin(squares - 2 * rows @ centres.T, axis=1)
         return nearest
+
+
+def _read(X: Any) -> tuple[NDArray[np.float64], tuple[str, ...], Signals | None]:
+    """Measurements as one table, names of its channels, and the sequences that they come from."""
+    arrays = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], np.ndarray) and X[0].ndim
+    if isinstance(X, Signals) or arrays or len(getattr(X, "shape", ())) == 3:
+        signals = as_signals(X)
+        names = ("value",) if signals.channels == ("channel 0",) else signals.channels
+        return signals.values, names, signals
+    table = read_numbers(X)
+    n, d = table.shape
+    named = tuple(column_names(X)) or ((str(X.name),) if getattr(X, "name", None) else ())
+    if d > MANY_CHANNELS and n < 10 * d and not named:
+        raise SojournError(
+            f"X has shape {(n, d)}, which is read as {n} steps of {d} channels; if it is {n} "
+            f"sequences of one channel pass list(X), and [X] if it is one sequence of {d} channels"
+        )
+    unnamed = ("value",) if d == 1 else tuple(f"channel {j}" for j in range(d))
+    return table, named if len(named) == d else unnamed, None
