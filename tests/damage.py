@@ -1,5 +1,6 @@
 """Damage to saved models, for the tests and at length for the benchmarks."""
 
+import contextlib
 import copy
 import json
 import os
@@ -135,6 +136,91 @@ def _spoiled(array, rng):
         value = np.array(values[int(rng.integers(len(values)))])
         flat[int(rng.integers(flat.size))] = value.astype(flat.dtype, casting="unsafe")
     return flat.reshape(array.shape if kind == 3 else array.shape[::-1])
+
+
+def semantic(content, arrays, n: int, seed: int):
+    """Files that any parser reads, with values that no fit has left there; how each was changed."""
+    rng = np.random.default_rng(seed)
+    numbers = list(_numbers(content["learned"])) + list(_numbers(content["arguments"]))
+    for i in range(n):
+        changed, tables = copy.deepcopy(content), dict(arrays)
+        if i % 4 == 0 and numbers:
+            path, value = numbers[int(rng.integers(len(numbers)))]
+            junk = WRONG_NUMBERS[int(rng.integers(len(WRONG_NUMBERS)))]
+            place = changed["learned" if i % 8 == 0 else "arguments"]
+            with contextlib.suppress(KeyError, IndexError, TypeError):
+                for key in path[:-1]:
+                    place = place[key]
+                place[path[-1]] = junk if junk != "negated" else -value
+            yield f"{'.'.join(map(str, path))} = {junk}", changed, tables
+            continue
+        name = str(rng.choice(sorted(tables)))
+        how = str(rng.choice(WRONG_TABLES))
+        tables[name] = _wrong(name, how, arrays, rng)
+        yield f"{name}: {how}", changed, tables
+
+
+WRONG_NUMBERS = (
+    *({"float": "nan"}, {"float": "inf"}, {"float": "-inf"}, 1e308, -1e308, 0, -1, 10**30),
+    *(2**63, 1e-308, "negated", None, "x", True),
+)
+WRONG_TABLES = (
+    *("nan", "inf", "-inf", "1e308", "-1e308", "1e60", "zero", "negated", "one entry", "swapped"),
+    *("shuffled", "longer", "shorter", "twice", "tiny"),
+)
+
+
+def _numbers(value, path=()):
+    """Numbers in nested lists and dictionaries, with the way to each."""
+    if isinstance(value, int | float):
+        yield path, value
+    elif isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from _numbers(inner, (*path, key))
+
+
+def _wrong(name, how, arrays, rng):
+    array = arrays[name]
+    if how == "swapped":  # with a table of the same shape and type, if there is one
+        alike = [a for a in arrays.values() if (a.dtype, a.shape) == (array.dtype, array.shape)]
+        return alike[int(rng.integers(len(alike)))]
+    if how in ("longer", "shorter"):
+        return np.concatenate([array, array[-1:]]) if how == "longer" else array[:-1]
+    if how == "shuffled":
+        return rng.permutation(array.reshape(-1)).reshape(array.shape)
+    if array.dtype.kind == "b":
+        return ~array
+    if how in ("negated", "twice"):
+        return np.negative(array) if how == "negated" else array + array
+    wrong = {"zero": 0, "one entry": rng.choice(WRONG_TABLES[:6]), "tiny": 1e-300}.get(how, how)
+    number = float(wrong)
+    if array.dtype.kind != "f":
+        info = np.iinfo(array.dtype)
+        number = int(np.clip(np.nan_to_num(number), info.min // 2, info.max // 2))
+    if how != "one entry" or array.size == 0:
+        return np.full_like(array, number)
+    flat = array.reshape(-1).copy()
+    flat[int(rng.integers(flat.size))] = number
+    return flat.reshape(array.shape)
+
+
+def fuzz_semantic(model, scratch: Path, n: int, seed: int, check) -> dict[str, int]:
+    """How many wrong files were refused, or accepted and then passed `check`, which raises."""
+    content, arrays = content_of(model)
+    tally = {"refused": 0, "accepted": 0}
+    for what, changed, tables in semantic(content, arrays, n, seed):
+        scratch.write_bytes(container.to_bytes(changed, tables))
+        try:
+            loaded = sj.load(scratch)
+            check(loaded)
+        except sj.SojournError:
+            tally["refused"] += 1
+        except Exception as error:
+            raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+        else:
+            tally["accepted"] += 1
+    return tally
 
 
 # Imports once, then starts a child for each line that it reads, which saves until it is killed.

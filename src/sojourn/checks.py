@@ -9,6 +9,8 @@ from sojourn.errors import SojournError
 
 # 1 GiB of float64: a larger table is more likely a mistake than a wish.
 MAX_ENTRIES = 2**27
+# Larger numbers in a table are no estimates; products of a few of them are still finite.
+LARGEST = 1e50
 
 
 def positive_int(name: str, value: Any) -> int:
@@ -32,6 +34,8 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
     """Raise an error if arrays of an object do not fit together; else the sizes of their axes.
 
     A form is a dtype and one word per axis: a number, or a name that has one size everywhere.
+    Floats are finite and of a sane size, unless the dtype ends in "?"; where it ends in "+", no
+    number is negative.
     """
     import numpy as np  # here, so that the command line shows its help without it
 
@@ -39,11 +43,12 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
     for name, form in forms.items():
         array = getattr(owner, name)
         dtypes, *axes = form.split()
-        fits = isinstance(array, np.ndarray) and array.dtype.name in dtypes.split("|")
+        fits = isinstance(array, np.ndarray) and array.dtype.name in dtypes.rstrip("?+").split("|")
         if fits and array.ndim == len(axes):
             for axis, n in zip(axes, array.shape, strict=True):
                 fits &= n == (int(axis) if axis.isdigit() else sizes.setdefault(axis, n))
             if fits:
+                _check_values(owner, name, array, dtypes)
                 continue
         is_array = isinstance(array, np.ndarray)
         found = f"{array.dtype} {array.shape}" if is_array else type(array).__name__
@@ -53,3 +58,16 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
             f"{known}"
         )
     return sizes
+
+
+def _check_values(owner: Any, name: str, array: Any, dtypes: str) -> None:
+    """Raise an error if an array has entries that no fit leaves in it."""
+    if array.size == 0 or array.dtype.kind not in "fi" or dtypes.endswith("?"):
+        return
+    least, most = array.min(), array.max()  # NaN where there is one
+    limit = LARGEST if array.dtype.kind == "f" else most
+    if not (0 if dtypes.endswith("+") else -LARGEST) <= least <= most <= limit:
+        raise SojournError(
+            f"{name} of {type(owner).__name__} has entries from {least} to {most}; expected finite "
+            f"numbers of at most {LARGEST:g}{', none of them negative' * dtypes.endswith('+')}"
+        )

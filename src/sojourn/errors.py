@@ -1,4 +1,12 @@
-"""The one exception of the package."""
+"""The one exception of the package, with messages that a terminal only prints."""
+
+
+def printable(text: str) -> str:
+    """Text in which nothing moves a cursor, sets a colour or turns the direction of reading.
+
+    A message shows names, symbols and values that may come from a file of a stranger.
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class SojournError(ValueError):
@@ -13,3 +21,6 @@ class SojournError(ValueError):
     ...     print(error)
     sequence 1 is empty; every sequence needs at least one symbol, but for a model of ends...
     """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(str(message)))

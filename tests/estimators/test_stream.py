@@ -193,7 +193,7 @@ def test_a_damaged_snapshot_or_one_of_another_model_is_refused(name):
         {},
         [],
         None,
-        {**good, "stream": 2},
+        {**good, "stream": 1},
         {**good, "seen": -1},
         {**good, "seen": 2.5},
         {**good, "state": good["state"][:-4]},

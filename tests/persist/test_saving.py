@@ -307,6 +307,30 @@ def test_errors_name_a_path_that_is_no_model(tmp_path):
         hsmm().save(tmp_path / "nowhere" / "model.sojourn")
 
 
+def test_a_message_about_a_hostile_file_moves_no_cursor(tmp_path):
+    content, arrays = content_of(hsmm())
+    path = tmp_path / "bad\x1b[2J\nname"
+    for change in (
+        {"schema": 99, "version": "\x1b]0;owned\x07\n\u202e2.0"},
+        {"estimator": "\x1b[31m"},
+        {"learned": {"\x1b[31m\r": 1, "x_": 2}},
+        {"learned": {"\x9b31m": {"x": 1}}},
+    ):
+        path.write_bytes(container.to_bytes({**content, **change}, arrays))
+        with pytest.raises(sj.SojournError) as caught:
+            sj.load(path)
+        assert str(caught.value).isprintable()
+
+
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(sj.SojournError, match="fifo is a pipe, a device or a socket"):
+        sj.load(path)
+    with pytest.raises(sj.SojournError, match="is a pipe"):
+        sj.HSMM(2, 2).fit(DATA, checkpoint=path, resume=True)
+
+
 def test_every_cut_off_file_is_refused(tmp_path):
     data = (GOLDEN / "hsmm-1.sojourn").read_bytes()
     path = tmp_path / "cut.sojourn"

@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.errors import printable
+
 if TYPE_CHECKING:
     import click
 
@@ -105,7 +107,7 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
 
 
 def _print(message: str) -> None:
-    print(f"sojourn: {' '.join(message.split())}", file=sys.stderr)
+    print(f"sojourn: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 import click
 
 from sojourn.cli.options import grouped
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, printable
 from sojourn.storage.atomic import atomic_write
 
 Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
@@ -103,7 +103,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     # A symbol may be any text, and must not move the cursor.
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
+    return printable(str(value))
 
 
 def _parquet(path: str, columns: Columns) -> None:

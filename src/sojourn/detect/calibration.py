@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import check_arrays
+from sojourn.checks import LARGEST, check_arrays
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -29,9 +29,9 @@ class Calibration:
     scores: Floats  # higher is more normal; -inf for what a model cannot produce  (n,)
 
     def __post_init__(self) -> None:
-        check_arrays(self, scores="float64 n")
-        if np.isnan(self.scores).any():
-            raise SojournError("scores of Calibration must not be NaN")
+        check_arrays(self, scores="float64? n")
+        if not ((np.abs(self.scores) <= LARGEST) | (self.scores == -np.inf)).all():
+            raise SojournError("scores of Calibration must be finite, or -inf; none may be NaN")
 
     def pvalues(self, new: Floats) -> Floats:
         """Fraction of normal sequences that score as low or lower than each new one, (m,)."""

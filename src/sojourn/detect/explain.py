@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sojourn.checks import check_arrays
+from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
 from sojourn.detect.novelty import Encoded
 from sojourn.detect.residuals import symbol_counts
+from sojourn.errors import SojournError
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
@@ -109,9 +110,13 @@ class Norms:
     changes: Floats  # number of changes from state to state  (n_states, n_states)
 
     def __post_init__(self) -> None:
-        by_symbol = {"share": "float64 4 o", "first": "float64 3 o", "surprise": "float64 2"}
-        by_state = {"stays": "float64 4 x", "occupancy": "float64 4 x", "changes": "float64 x x"}
+        by_symbol = {"share": "float64+ 4 o", "first": "float64+ 3 o", "surprise": "float64+ 2"}
+        by_state = {"stays": "float64? 4 x", "occupancy": "float64+ 4 x", "changes": "float64+ x x"}
         check_arrays(self, **by_symbol, **by_state)
+        stays = np.nan_to_num(self.stays, nan=1.0)
+        spreads = np.concatenate([self.share[1], self.first[2], self.occupancy[1], stays[1]])
+        if not ((stays >= 0) & (stays <= LARGEST)).all() or not (spreads > 0).all():
+            raise SojournError("stays of Norms must be positive or NaN, and every spread positive")
 
 
 def learn_norms(model: Any, sequences: Sequences) -> Norms:
@@ -145,7 +150,7 @@ def learn_norms(model: Any, sequences: Sequences) -> Norms:
 def _shares(counts: Floats) -> Floats:
     """Mean and spread of the roots of shares, and the quantiles of shares, (4, n_columns)."""
     if not len(counts):
-        return np.zeros((4, counts.shape[1]))
+        return np.tile([[0.0], [LEAST_SPREAD], [0.0], [0.0]], counts.shape[1])
     part = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     roots = np.sqrt(part)
     low, high = np.quantile(part, [1 - MOST, MOST], axis=0)

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import check_arrays
+from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
 from sojourn.exact.expected_counts import expected_counts_each, state_probabilities
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 LEAST_SCALE, LEAST_SHARE = 1e-3, 0.05
 RIDGE = 0.01  # of the unit variance that a column has; keeps the whitening finite
 LEAST_SPREAD = 0.1
+ROUNDING = 1e-9  # what a column is divided by is larger than this
 TOP = 5  # surprises that count as the highest ones of a sequence
 QUARTERS = 4  # parts of a sequence, for what comes early and what late
 MOST_PAIRS = 900  # with more pairs of symbols than this, pairs are not counted
@@ -48,7 +50,15 @@ class Whitening:
     spread: float = 1.0  # mean and standard deviation of the distances of normal sequences
 
     def __post_init__(self) -> None:
-        check_arrays(self, mean="float64 n", scale="float64 n", precision="float64 n n")
+        check_arrays(self, mean="float64 n", scale="float64+ n", precision="float64 n n")
+        sizes = (self.scale.min(initial=1.0), self.spread)
+        if not (
+            min(sizes) >= ROUNDING and abs(self.centre) + self.spread <= LARGEST
+        ):  # NaN neither
+            raise SojournError(
+                f"scale and spread of a Whitening must be positive, centre and spread finite; got "
+                f"{sizes[0]}, {self.spread} and {self.centre}"
+            )
 
     def distance(self, block: Floats) -> Floats:
         """How far each row is from the normal ones: the logarithm of its squared distance."""

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import LARGEST
 from sojourn.data import adapters
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
@@ -24,6 +25,7 @@ from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
 Snapshot = dict[str, Any]
+MOST_SEEN = 2**62  # symbols of a stream
 
 
 class OnlineScorer(ABC):
@@ -136,7 +138,8 @@ class OnlineScorer(ABC):
         True
         """
         state = base64.b64encode(self._state().astype("<f8").tobytes()).decode()
-        return {"stream": 1, "model": self._model(), "seen": self.n_seen, "state": state}
+        taken = {"stream": 2, "model": self._model(), "seen": self.n_seen, "state": state}
+        return {**taken, "check": _checksum(taken)}
 
     def restore(self, snapshot: Mapping[str, Any]) -> Self:
         """Continue from the snapshot of a stream of the same model.
@@ -153,16 +156,18 @@ class OnlineScorer(ABC):
         """
         try:
             version, model, seen = snapshot["stream"], snapshot["model"], snapshot["seen"]
+            intact = version != 2 or snapshot["check"] == _checksum(snapshot)
             state = np.frombuffer(base64.b64decode(snapshot["state"], validate=True), "<f8")
         except (KeyError, TypeError, ValueError) as error:
             raise SojournError(f"this is not a snapshot of a stream: {error!r}") from None
-        if version != 1:
-            raise SojournError(f"a snapshot of version {version!r} is not known; expected 1")
+        if version != 2:
+            raise SojournError(f"a snapshot of version {version!r} is not known; expected 2")
         if model != self._model():
             raise SojournError(
                 "the snapshot is of another model; restore it with the model it came from"
             )
-        if type(seen) is not int or seen < 0 or not self._valid(state.astype(np.float64), seen):
+        intact = intact and type(seen) is int and 0 <= seen <= MOST_SEEN
+        if not (intact and self._valid(state.astype(np.float64), seen)):
             raise SojournError("the snapshot is damaged: no stream can have its state")
         self._set_state(state.astype(np.float64))
         self.n_seen = seen
@@ -215,7 +220,7 @@ class OnlineScorer(ABC):
 
     def _valid(self, state: Floats, seen: int) -> bool:
         """Whether a stream can have this state after so many symbols."""
-        return state.shape == self._start.shape
+        return state.shape == self._start.shape and bool((np.abs(state) <= LARGEST).all())
 
     @abstractmethod
     def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
@@ -239,3 +244,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _checksum(snapshot: Mapping[str, Any]) -> str:
+    """A checksum that shows damage to a snapshot."""
+    text = repr([snapshot[name] for name in ("stream", "model", "seen", "state")])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

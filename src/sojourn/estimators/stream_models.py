@@ -20,6 +20,7 @@ from sojourn.spectral.holdout import Spans
 
 Floats = NDArray[np.float64]
 
+ROUNDING = 1e-9  # of a sum of probabilities
 BEFORE_ANY = -1.0  # the kernel's sum of alpha where a sequence begins
 
 
@@ -151,8 +152,10 @@ class HSMMScorer(OnlineScorer):
         if not super()._valid(state, seen):
             return False
         total, alpha = state[0], state[1:]
-        begun = total >= 0.0 if seen else total == BEFORE_ANY
-        return bool(begun and np.isfinite(state).all() and (alpha >= 0.0).all())
+        if seen == 0:
+            return bool(total == BEFORE_ANY and not alpha.any())
+        consistent = abs(alpha.sum() - total) <= ROUNDING * total  # not so of a negative total
+        return bool(consistent and (alpha >= 0.0).all())
 
     def _tables(self) -> list[NDArray[Any]]:
         return list(self._model_tables)

@@ -239,7 +239,8 @@ def _stochastic(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise SojournError(
             f"{name}{list(where)} is {table[where]}; probabilities are finite and not negative"
         )
-    sums = np.atleast_1d(table.sum(-1))
+    with np.errstate(over="ignore"):
+        sums = np.atleast_1d(table.sum(-1))
     off = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)
     if off.size:
         row = f"row {off[0]} of {name}" if dimensions == 2 else name

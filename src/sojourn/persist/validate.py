@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.checks import check_arrays, check_choice, positive_int
+from sojourn.checks import LARGEST, check_arrays, check_choice, positive_int
 from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
@@ -15,7 +15,7 @@ from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
-from sojourn.exact.params import Params
+from sojourn.exact.params import ROW_TOLERANCE, Params
 from sojourn.spectral.lowrank_operators import SharedOperators
 from sojourn.spectral.moment_tables import shape_of
 from sojourn.spectral.moments import Moments
@@ -46,14 +46,14 @@ def check_model(model: Any) -> None:
 
 def _check_initial(model: Any) -> None:
     if model.initial_ is not None:
-        check_arrays(model, initial_="float64 x d")
+        check_arrays(model, initial_="float64+ x d")
         _require(model.initial_.shape == model.params_.duration.shape, "initial_")
-        _require(((model.initial_ >= 0) & np.isfinite(model.initial_)).all(), "initial_")
+        _require(abs(model.initial_.sum() - 1) <= ROW_TOLERANCE, "initial_")
 
 
 def _check_spectral(model: Any) -> None:
     check_choice("filter", model.filter, ("normalised", "raw"))
-    check_arrays(model, singular_values_="float64 s")
+    check_arrays(model, singular_values_="float64+ s")
     positive_int("rank_", model.rank_)
     check_offsets(model.window_)
     _require(isinstance(model.epsilon_, float) and 0 < model.epsilon_ < 1, "epsilon_")
@@ -68,7 +68,7 @@ def check_detector(detector: Any) -> None:
     check_choice("unknown", detector.unknown, UNKNOWN)
     for name in ("contamination", "centre_"):
         value = getattr(detector, name)
-        _require(type(value) in (float, int) and np.isfinite(value), name)
+        _require(type(value) in (float, int) and abs(value) <= LARGEST, name)
     for model in (detector.model_, *detector.fold_models_):
         _require(isinstance(model, SequenceModel), "fold_models_")
         check_model(model)

@@ -52,7 +52,7 @@ def n_threads(n_jobs: int | None = None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if n_jobs < 1:
+    if not isinstance(n_jobs, int | np.integer) or isinstance(n_jobs, bool) or n_jobs < 1:
         raise SojournError(
             f"n_jobs is a number of threads of at least 1, or -1 or None for every core, "
             f"not {n_jobs!r}; pass n_jobs=1 to work in this thread only"

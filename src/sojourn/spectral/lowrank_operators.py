@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.errors import SojournError
+from sojourn.exact.params import ROW_TOLERANCE
 from sojourn.spectral.count_sparse import Codes, Ids, Sparse
 from sojourn.spectral.operators import ROUNDING, Spectrum, inverse, scaled_svd
 
@@ -50,12 +51,14 @@ class SharedOperators:
 
     def __post_init__(self) -> None:
         vectors = dict.fromkeys(("start", "stop", "rest"), "float64 k")
-        forms = {"frequency": "float64 o", "singular_values": "float64 s"}
+        forms = {"frequency": "float64+ o", "singular_values": "float64+ s"}
         sizes = check_arrays(self, modes="float64 o m", B="float64 m k k", **vectors, **forms)
         if 0 in sizes.values():
             raise SojournError(f"operators need at least one symbol, mode and direction: {sizes}")
-        if not (self.frequency > 0).all():
-            raise SojournError("frequency of SharedOperators must be positive for every symbol")
+        if not (self.frequency > 0).all() or abs(self.frequency.sum() - 1) > ROW_TOLERANCE:
+            raise SojournError(
+                "frequency of SharedOperators must be positive for every symbol, and sum to one"
+            )
         positive_int("rank", self.rank)
 
     @property

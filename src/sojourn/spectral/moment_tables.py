@@ -159,7 +159,7 @@ class Shape:
 
 def _check_counts(table: Adjacent | Gapped, **axes: str) -> None:
     """Raise if the tables do not fit together, or with their offsets."""
-    sizes = check_arrays(table, **{name: f"{COUNTS} {names}" for name, names in axes.items()})
+    sizes = check_arrays(table, **{name: f"{COUNTS}+ {names}" for name, names in axes.items()})
     n_o, ell = sizes["o"], len(check_offsets(table.offsets))
     if sizes["n"] != n_o**ell or 0 in sizes.values():
         raise SojournError(

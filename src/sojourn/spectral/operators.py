@@ -50,7 +50,7 @@ class Operators:
 
     def __post_init__(self) -> None:
         vectors = {"start": "float64 k", "stop": "float64 k", "rest": "float64 t k"}
-        forms = {"B": "float64 t o k k", "singular_values": "float64 s"}
+        forms = {"B": "float64 t o k k", "singular_values": "float64+ s"}
         sizes = check_arrays(self, **forms, **vectors)
         if 0 in sizes.values():
             raise SojournError(f"operators need at least one step, symbol and direction: {sizes}")

@@ -1,4 +1,7 @@
-"""Write files atomically: at any moment there is the old file or the complete new one."""
+"""Write files atomically: at any moment there is the old file or the complete new one.
+
+Also what may be read: regular files.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,16 @@ def atomic_write(
             os.remove(draft)
         raise
     _sync_folder(folder)
+
+
+def check_no_device(path: str | os.PathLike[str]) -> None:
+    """Raise an error if reading the path could block or never end: a pipe or a device."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a directory is an error of open
+        raise SojournError(
+            f"{os.fspath(path)} is a pipe, a device or a socket; give the path of a file (write "
+            f"what the pipe gives to one first)"
+        )
 
 
 def _draft_name(name: str) -> str:

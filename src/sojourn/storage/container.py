@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.errors import SojournError
-from sojourn.storage.atomic import atomic_write
+from sojourn.storage.atomic import atomic_write, check_no_device
 from sojourn.storage.codec import Arrays
 
 MAGIC = "sojourn model"
@@ -44,6 +44,7 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Arra
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a file, after every check that needs no estimator."""
     name = os.fspath(path)
+    check_no_device(name)
     with open(name, "rb") as file:
         size = file.read(8)
         n = int.from_bytes(size, "little")

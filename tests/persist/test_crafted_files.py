@@ -1,0 +1,122 @@
+"""Files that were changed and signed again: refused, or every score and probability stays one."""
+
+import base64
+
+import numpy as np
+import pytest
+from damage import fuzz_semantic
+
+import sojourn as sj
+from sojourn.estimators.stream import _checksum
+
+DATA = sj.Params.random(3, 4, 5, rng=0).sample(60, 25, rng=1)
+MANY = sj.Params.random(2, 2, 300, rng=0).sample(60, 50, rng=1)
+TRIALS = 100  # of each kind; a thousand together
+ROUNDING = 1e-9  # of sums of probabilities
+FEW = {"max_iter": 2, "init": "random", "n_jobs": 1}
+ONE = {"n_jobs": 1}
+RATE = {"contamination": 0.2, "cv": 2}
+
+KINDS = {
+    "HSMM": lambda: sj.HSMM(2, 3, **FEW).fit(DATA),
+    "HSMM left-censored": lambda: sj.HSMM(2, 3, left_censored=True, **FEW).fit(DATA),
+    "adjacent": lambda: sj.SpectralHSMM(2, 2, **ONE).fit(DATA),
+    "pooled": lambda: sj.SpectralHSMM(2, 2, algorithm="pooled", **ONE).fit(DATA),
+    "per_step": lambda: sj.SpectralHSMM(2, 2, algorithm="per_step", **ONE).fit(DATA),
+    "raw": lambda: sj.SpectralHSMM(2, 2, filter="raw", **ONE).fit(DATA),
+    "shared": lambda: sj.SpectralHSMM(2, 2, **ONE).fit(MANY),
+    "detector": lambda: sj.AnomalyDetector(sj.HSMM(2, 3, **FEW), **RATE).fit(DATA),
+    "spectral detector": lambda: sj.AnomalyDetector(sj.SpectralHSMM(2, 2, **ONE), **RATE).fit(DATA),
+    "typicality": lambda: sj.AnomalyDetector(
+        sj.SpectralHSMM(2, 2, **ONE), method="typicality", **RATE
+    ).fit(DATA),
+}
+
+
+def check_distribution(p):
+    assert np.isfinite(p).all()
+    assert (p >= 0).all()
+    np.testing.assert_allclose(p.sum(axis=-1), 1, atol=ROUNDING)
+
+
+def check_model(model, X):
+    scores = model.score_samples(X)
+    if getattr(model, "filter", "") == "raw":  # the paper's signed product is no probability
+        assert not np.isnan(scores).any()
+        return
+    assert np.isfinite(scores).all()
+    assert (scores <= ROUNDING).all()
+    assert all((np.isfinite(steps) & (steps >= 0)).all() for steps in model.surprise(X))
+    for horizon in (1, 3):
+        check_distribution(model.predict_next(X, horizon=horizon))
+    stream = model.stream()
+    assert np.isfinite(stream.update_many(X[0])).all()
+    check_distribution(stream.predict())
+    if model.has_states:
+        check_distribution(np.concatenate(model.predict_proba(X)))
+
+
+def check_detector(detector, X):
+    check_model(detector.model_, X)
+    scores, pvalues = detector.score_samples(X), detector.pvalues(X)
+    assert np.isfinite(scores).all()
+    assert ((pvalues > 0) & (pvalues <= 1)).all()
+    assert not np.isnan(detector.decision_function(X)).any()
+    detector.explain(X[:1])
+
+
+def check(loaded):
+    X = (MANY if len(loaded.vocabulary_) > 5 else DATA)[:3]
+    if not np.array_equal(loaded.vocabulary_, X.vocabulary):  # other symbols are another model
+        X = sj.Sequences(X.codes, X.offsets, loaded.vocabulary_, X.ids)
+    (check_detector if isinstance(loaded, sj.AnomalyDetector) else check_model)(loaded, X)
+
+
+@pytest.mark.filterwarnings("ignore:the signed product")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_crafted_file_is_refused_or_its_scores_stay_scores(kind, tmp_path):
+    model = KINDS[kind]()
+    check(model)
+    tally = fuzz_semantic(model, tmp_path / "crafted", TRIALS, 7, check)
+    assert tally["refused"] > 10
+
+
+def altered(state, rng):
+    """The state of a stream with something changed in it."""
+    state, at = state.copy(), int(rng.integers(len(state)))
+    wrong = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e60, 0.0, -1.0, 5e-324, state[at] / 3)
+    how = int(rng.integers(len(wrong) + 4))
+    if how < len(wrong):
+        state[at if rng.random() < 0.7 else slice(None)] = wrong[how]
+        return state
+    return (-state, 2 * state, rng.permutation(state), state[::-1])[how - len(wrong)]
+
+
+@pytest.mark.parametrize("kind", ["HSMM", "HSMM left-censored", "adjacent", "per_step", "shared"])
+def test_an_altered_snapshot_is_refused_and_one_signed_again_gives_probabilities(kind):
+    model = KINDS[kind]()
+    X = (MANY if kind == "shared" else DATA)[:2]
+    stream, rng = model.stream(), np.random.default_rng(3)
+    stream.update_many(X[0][:7])
+    good = stream.snapshot()
+    refused = 0
+    for i in range(200):
+        state = altered(stream._state(), rng)
+        text = base64.b64encode(state.astype("<f8").tobytes()).decode()
+        seen = (7, 0, -1, 8, 10**30, 2**63, 1.5, True)[int(rng.integers(8)) if i % 4 == 0 else 0]
+        bad = {**good, "state": text, "seen": seen}
+        if (bad["state"], bad["seen"]) != (good["state"], 7):
+            with pytest.raises(sj.SojournError, match="snapshot"):
+                model.stream().restore(bad)
+        try:
+            other = model.stream().restore({**bad, "check": _checksum(bad)})
+        except sj.SojournError:
+            refused += 1
+            continue
+        if not state.any():  # what a stream has after a symbol that an HSMM cannot produce
+            continue
+        check_distribution(other.predict())
+        check_distribution(other.predict(3))
+        steps = other.update_many(X[1])
+        assert (np.isfinite(steps) & (steps >= 0)).all()
+    assert refused > 50
