@@ -1,8 +1,8 @@
 """Slow twins of the kernels: sums over every hidden path, in plain loops over plain numbers.
 
-A hidden path is a list of stays (state, first step, duration), with the complete duration, which
-may reach beyond the end of the sequence. Of the first stay of a left-censored sequence only the
-remaining steps are known.
+A hidden path is a list of cells, one per step: the state, the steps that remain, this one included,
+and how the cell was reached: "enter" where a stay begins, "hold" in a tail, "down" counting down.
+Of the first stay of a left-censored sequence only the remaining steps are known.
 """
 
 import math
@@ -16,38 +16,53 @@ def default_initial(params):
     return params.start[:, None] * params.duration
 
 
-def paths(params, length, initial=None):
-    """Every hidden path that covers steps 0 ... length - 1, with its probability if that is > 0."""
+def moves(params, x, r):
+    """What may follow cell (x, r): (probability, the next cell), or None for the end."""
     n_x, n_d = params.duration.shape
-    A, D = params.transition.tolist(), params.duration.tolist()
-    initial = (default_initial(params) if initial is None else np.asarray(initial)).tolist()
+    down = 1.0
+    if r == n_d:
+        hold = float(params.tail[x])
+        yield hold, (x, n_d, "hold")
+        down = 1.0 - hold
+    if r > 1:
+        yield down, (x, r - 1, "down")
+        return
+    end = float(params.end[x]) if params.ends else 0.0
+    yield down * end, None
+    for z in range(n_x):
+        for d in range(1, n_d + 1):
+            p = float(params.transition[x, z]) * float(params.duration[z, d - 1])
+            yield down * (1.0 - end) * p, (z, d, "enter")
 
-    def extend(t, stays, probability):
-        if t >= length:
-            yield probability, stays
+
+def paths(params, length, initial=None):
+    """Every hidden path over steps 0 ... length - 1, with its probability if that is > 0."""
+    initial = default_initial(params) if initial is None else np.asarray(initial)
+
+    def extend(cells, probability):
+        x, r, _ = cells[-1]
+        if len(cells) == length:
+            over = sum(p for p, cell in moves(params, x, r) if cell is None)
+            if not params.ends or probability * over > 0.0:
+                yield probability * (over if params.ends else 1.0), cells
             return
-        here = stays[-1][0]
-        for x in range(n_x):
-            for d in range(n_d):
-                p = probability * A[here][x] * D[x][d]
-                if p > 0.0:
-                    yield from extend(t + d + 1, [*stays, (x, t, d + 1)], p)
+        for p, cell in moves(params, x, r):
+            if cell is not None and p > 0.0:
+                yield from extend([*cells, cell], probability * p)
 
-    for x in range(n_x):
-        for d in range(n_d):
-            if initial[x][d] > 0.0:
-                yield from extend(d + 1, [(x, 0, d + 1)], initial[x][d])
+    for (x, d), p in np.ndenumerate(initial):
+        if p > 0.0:
+            yield from extend([(x, d + 1, "enter")], float(p) * (1.0 - params.empty))
 
 
-def emission_factor(params, stays, codes, labels=None):
+def emission_factor(params, cells, codes, labels=None):
     """p(codes | path); a missing code (-1) is no evidence, a label (>= 0) excludes other states."""
     product = 1.0
-    for x, first, duration in stays:
-        for t in range(first, min(first + duration, len(codes))):
-            if codes[t] >= 0:
-                product *= float(params.emission[x, codes[t]])
-            if labels is not None and labels[t] >= 0 and labels[t] != x:
-                return 0.0
+    for t, (x, _, _) in enumerate(cells):
+        if codes[t] >= 0:
+            product *= float(params.emission[x, codes[t]])
+        if labels is not None and labels[t] >= 0 and labels[t] != x:
+            return 0.0
     return product
 
 
@@ -61,6 +76,8 @@ class Enumerated:
     transition: np.ndarray
     duration: np.ndarray
     emission: np.ndarray
+    tail: np.ndarray
+    end: np.ndarray
     best: float  # the largest joint probability of states, stays and codes
     best_paths: list  # the (states, begins) that reach it to rounding
     last: np.ndarray  # p(state, steps left at the last step | codes)
@@ -76,27 +93,32 @@ def enumerate_paths(params, codes, initial=None, labels=None):
     transition = np.zeros((n_x, n_x))
     duration = np.zeros((n_x, n_d))
     emission = np.zeros(params.emission.shape)
+    tail, end = np.zeros((n_x, 2)), np.zeros(n_x)
     last = np.zeros((n_x, n_d))
     seen = {}  # the visible part of a path, summed over how far its last stay exceeds the end
-    for prior, stays in paths(params, length, initial):
-        weight = prior * emission_factor(params, stays, codes, labels)
+    for prior, cells in paths(params, length, initial):
+        weight = prior * emission_factor(params, cells, codes, labels)
         if weight == 0.0:
             continue
         p += weight
-        start[stays[0][0], stays[0][2] - 1] += weight
-        states = []
-        for i, (x, first, d) in enumerate(stays):
-            if i:
-                transition[stays[i - 1][0], x] += weight
-                duration[x, d - 1] += weight
-            for t in range(first, min(first + d, length)):
-                states.append(x)
-                gamma[t, x] += weight
-                if codes[t] >= 0:
-                    emission[x, codes[t]] += weight
-        x, first, d = stays[-1]
-        last[x, first + d - length] += weight
-        key = tuple(states), tuple(first for _, first, _ in stays)
+        start[cells[0][0], cells[0][1] - 1] += weight
+        for t, (x, r, how) in enumerate(cells):
+            before = cells[t - 1][:2] if t else None
+            if t and how == "enter":
+                transition[before[0], x] += weight
+                duration[x, r - 1] += weight
+            if t and before[1] == n_d:
+                tail[before[0], 0 if how == "hold" else 1] += weight
+            gamma[t, x] += weight
+            if codes[t] >= 0:
+                emission[x, codes[t]] += weight
+        x, r, _ = cells[-1]
+        last[x, r - 1] += weight
+        if params.ends:
+            end[x] += weight
+            tail[x, 1] += weight * (n_d == 1)
+        begins = tuple(t for t, cell in enumerate(cells) if cell[2] == "enter")
+        key = tuple(x for x, _, _ in cells), begins
         seen[key] = seen.get(key, 0.0) + weight
     best = max(seen.values(), default=0.0)
     share = 1.0 / p if p else 0.0
@@ -107,6 +129,8 @@ def enumerate_paths(params, codes, initial=None, labels=None):
         transition * share,
         duration * share,
         emission * share,
+        tail * share,
+        end * share,
         best,
         [key for key, weight in seen.items() if weight >= best * (1 - 1e-12)],
         last * share,
@@ -127,29 +151,50 @@ def forward_in_logs(params, codes, initial=None):
     with np.errstate(divide="ignore"):
         A, D, B = (np.log(t) for t in (params.transition, params.duration, params.emission))
         alpha = np.log(default_initial(params) if initial is None else initial)
+        alpha = alpha + np.log(1.0 - params.empty)
+        hold, release = np.log(params.tail), np.log(1.0 - params.tail)
+        end = np.log(params.end) if params.ends else np.full(params.n_states, -np.inf)
+        more = np.log(1.0 - params.end) if params.ends else np.zeros(params.n_states)
     silent = np.zeros(params.n_states)
     for t, code in enumerate(codes):
         if t:
-            enter = log_sum_exp(alpha[:, :1] + A, axis=0)
+            held = alpha[:, -1] + hold
+            alpha[:, -1] += release
+            enter = log_sum_exp(alpha[:, :1] + more[:, None] + A, axis=0)
             fresh = enter[:, None] + D
             fresh[:, :-1] = np.logaddexp(fresh[:, :-1], alpha[:, 1:])
+            fresh[:, -1] = np.logaddexp(fresh[:, -1], held)
             alpha = fresh
         alpha = alpha + (B[:, code] if code >= 0 else silent)[:, None]
+    if params.ends:
+        alpha[:, -1] += release
+        return log_sum_exp(alpha[:, 0] + end)
     return log_sum_exp(alpha)
 
 
+def stay_probability(durations, tail, n, last):
+    """p(a stay lasts n steps), or at least n for the last one, given the row of its first cells."""
+    n_d = len(durations)
+    if n < n_d:
+        return durations[n - 1 :].sum() if last else durations[n - 1]
+    return durations[-1] * tail ** (n - n_d) * (1.0 if last else 1.0 - tail)
+
+
 def score_path(params, codes, states, begins, initial=None):
-    """log p(states, stays, codes); the last stay counts for all the durations it may have had."""
+    """log p(states, stays, codes); without ends the last stay may have had any longer duration."""
     initial = default_initial(params) if initial is None else np.asarray(initial)
+    initial = initial * (1.0 - params.empty)
     firsts = [t for t in range(len(codes)) if begins[t]]
     lengths = np.diff([*firsts, len(codes)])
     total = 0.0
     for i, (first, n) in enumerate(zip(firsts, lengths, strict=True)):
-        durations = initial[states[0]] if i == 0 else params.duration[states[first]]
-        p = durations[n - 1 :].sum() if i == len(firsts) - 1 else durations[n - 1]
+        x, censored = states[first], i == len(firsts) - 1 and not params.ends
+        durations = initial[x] if i == 0 else params.duration[x]
+        p = stay_probability(durations, params.tail[x], n, censored)
         if i:
-            p *= params.transition[states[firsts[i - 1]], states[first]]
+            before = states[firsts[i - 1]]
+            p *= params.transition[before, x] * (1.0 - params.end[before] if params.ends else 1.0)
         total += math.log(p)
     for x, code in zip(states, codes, strict=True):
         total += math.log(params.emission[x, code]) if code >= 0 else 0.0
-    return total
+    return total + (math.log(params.end[states[-1]]) if params.ends else 0.0)

@@ -152,7 +152,7 @@ def test_residual_is_what_is_left_at_a_random_step():
             met = (d + 1) * D[x, d] / mean
             for r in range(d + 1):
                 expected[x, r] += met / (d + 1)
-    np.testing.assert_allclose(residual(D), expected, rtol=1e-13)
+    np.testing.assert_allclose(residual(D, np.zeros(3)), expected, rtol=1e-13)
 
 
 def test_new_family_is_a_few_lines():

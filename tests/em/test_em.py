@@ -1,6 +1,7 @@
 """EM never falls, is exact where the answer is known, and equals twins in plain loops."""
 
 import itertools
+from dataclasses import replace
 
 import naive
 import numpy as np
@@ -16,7 +17,7 @@ from sojourn.exact.expected_counts import ExpectedCounts, expected_counts, expec
 
 # Rounding of a sum of log-likelihoods, relative to it.
 MONOTONE = 1e-9
-TABLES = ("start", "transition", "duration", "emission")
+TABLES = ("start", "transition", "duration", "emission", "tail")
 
 
 def tables(params):
@@ -38,16 +39,31 @@ def with_missing(sequences, rng, share):
     return Sequences(codes.astype(np.int32), sequences.offsets, sequences.vocabulary, sequences.ids)
 
 
+def with_tails_and_ends(params, rng, tail=True, ends=True):
+    """The model with random tails and ends."""
+    more = {}
+    if tail:
+        more["tail"] = rng.uniform(0.1, 0.9, params.n_states)
+    if ends:
+        more |= {"end": rng.uniform(0.1, 0.5, params.n_states), "empty": 0.1}
+    return replace(params, **more)
+
+
 def random_case(seed):
     """A model to start from, data of another model, and settings, of all kinds."""
     rng = np.random.default_rng([1, seed])
     n_x, n_d, n_o = (int(n) for n in (rng.integers(1, 5), rng.integers(1, 7), rng.integers(1, 5)))
     loops = None if n_x == 1 else [None, True][rng.integers(2)]
     truth = Params.random(n_x, n_d, n_o, rng=rng, self_transitions=loops)
+    tail, ends = rng.random(2) < 0.5
+    truth = with_tails_and_ends(truth, rng, tail, ends)
     lengths = rng.integers(1, 25, size=rng.integers(1, 12))
-    sequences, states, _ = truth.sample(len(lengths), lengths, rng=rng, return_states=True)
+    sequences, states, _ = truth.sample(
+        len(lengths), None if ends else lengths, rng=rng, return_states=True
+    )
     sequences = with_missing(sequences, rng, rng.choice([0.0, 0.0, 0.3, 1.0]))
     start = Params.random(n_x, n_d, n_o, rng=rng, self_transitions=loops)
+    start = with_tails_and_ends(start, rng, tail, ends)
     shown = rng.random(len(states)) < rng.choice([0.0, 0.2, 1.0])
     families = ("free", *FAMILIES)
     return (
@@ -103,16 +119,17 @@ def population_counts(params, length, left_censored):
     total = None
     for one in expected_counts_each(params, sequences, initial, n_jobs=1):
         p = np.exp(one.log_likelihood)
-        parts = (one.initial, one.transition, one.duration, one.emission)
-        share = ExpectedCounts(0.0, *(p * table for table in parts))
+        parts = (one.initial, one.transition, one.duration, one.emission, one.tail, one.end)
+        share = ExpectedCounts(0.0, *(p * table for table in parts), 0)
         total = share if total is None else total + share
     return total
 
 
+@pytest.mark.parametrize("tail", [None, [0.7, 0.2]])
 @pytest.mark.parametrize("left_censored", [False, True])
 @pytest.mark.parametrize("family", ["free", *FAMILIES])
-def test_the_truth_is_a_fixed_point_of_em_on_the_population(family, left_censored):
-    truth = Params.random(2, 3, 2, rng=6)
+def test_the_truth_is_a_fixed_point_of_em_on_the_population(family, left_censored, tail):
+    truth = replace(Params.random(2, 3, 2, rng=6), tail=tail)
     if family != "free":
         theta = {"geometric": [-1.0], "poisson": [0.3], "negative_binomial": [0.1, 0.7]}
         rows = [
@@ -121,11 +138,39 @@ def test_the_truth_is_a_fixed_point_of_em_on_the_population(family, left_censore
             )
             for shift in (0.0, 0.4)
         ]
-        truth = Params(truth.start, truth.transition, np.stack(rows), truth.emission)
+        truth = replace(truth, duration=np.stack(rows))
     counts = population_counts(truth, 6, left_censored)
     after = m_step(counts, truth, families=(family, family), left_censored=left_censored)
     # Families are fitted until they gain 1e-13 of their value: its square root in the parameters.
     assert_close(after, truth, rtol=1e-11 if family == "free" else 1e-5)
+
+
+def test_left_censored_first_stays_in_a_tail_are_those_of_a_long_table():
+    # The same durations without a tail, in a table so long that 0.5^60 is rounding.
+    tailed = replace(Params.random(2, 3, 2, rng=7), tail=[0.5, 0.3])
+    beyond = tailed.tail[:, None] ** np.arange(60) * (1 - tailed.tail[:, None])
+    long = np.hstack([tailed.duration[:, :2], tailed.duration[:, 2:] * beyond])
+    table = replace(tailed, duration=long / long.sum(1, keepdims=True), tail=None)
+    np.testing.assert_allclose(table.mean_durations, tailed.mean_durations, rtol=1e-12)
+    X = tailed.sample(5, 30, rng=1)
+    for left_censored in (False, True):
+        a, b = expect(tailed, X, left_censored), expect(table, X, left_censored)
+        assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-12)
+        np.testing.assert_allclose(a.transition, b.transition, rtol=1e-10)
+        np.testing.assert_allclose(a.initial[:, 2], b.initial[:, 2:].sum(1), rtol=1e-10)
+
+
+def test_em_on_strings_with_ends_recovers_ends_tails_and_the_share_of_empty_ones():
+    truth = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
+    truth = replace(truth, tail=[0.9, 0.5], end=[0.3, 0.1], empty=0.2)
+    X = truth.sample(4000, rng=1)
+    start = replace(truth, tail=[0.5, 0.5], end=[0.5, 0.5], empty=0.5)
+    found = run_em(start, X, tol=1e-10).params
+    # States are seen, so these are shares of thousands of draws: five standard errors.
+    np.testing.assert_allclose(found.tail, truth.tail, atol=0.03)
+    np.testing.assert_allclose(found.end, truth.end, atol=0.03)
+    assert found.empty == pytest.approx(np.mean(X.lengths == 0), rel=1e-9)
+    assert found.empty == pytest.approx(0.2, abs=0.03)
 
 
 def test_left_censored_likelihood_sums_over_length_biased_first_stays():
@@ -148,9 +193,13 @@ def test_left_censored_likelihood_sums_over_length_biased_first_stays():
     "families", [("free",) * 3, ("negative_binomial", "geometric", "lognormal")]
 )
 @pytest.mark.parametrize("left_censored", [False, True])
-def test_the_gradient_is_that_of_the_penalised_likelihood(families, left_censored):
+@pytest.mark.parametrize("more", [False, True])
+def test_the_gradient_is_that_of_the_penalised_likelihood(families, left_censored, more):
     sequences = Params.random(3, 4, 3, rng=8).sample(6, 20, rng=9)
-    model = on_families(Params.random(3, 4, 3, rng=10), families)
+    params = with_tails_and_ends(
+        Params.random(3, 4, 3, rng=10), np.random.default_rng(0), more, more
+    )
+    model = on_families(params, families)
     pseudocount = 0.7
 
     def objective(model):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sojourn import HSMM, Params, Sequences, SojournError
+from sojourn import HSMM, Params, Sequences, SojournError, load
 from sojourn.em.mstep import initial_distribution
 
 TRUTH = Params.random(3, 4, 5, rng=2)
@@ -53,9 +53,11 @@ def test_tables_are_the_parameters(model):
     assert model.transmat_ is model.params_.transition
     assert model.durationprob_ is model.params_.duration
     assert model.emissionprob_ is model.params_.emission
-    np.testing.assert_allclose(
-        model.expected_durations_, model.params_.duration @ [1, 2, 3, 4], rtol=1e-15
-    )
+    assert model.tailprob_ is model.params_.tail
+    assert model.endprob_ is None
+    D, tail = model.durationprob_, model.tailprob_
+    mean = D @ [1, 2, 3, 4] + D[:, -1] * tail / (1 - tail)
+    np.testing.assert_allclose(model.expected_durations_, mean, rtol=1e-14)
 
 
 def test_states_come_in_the_order_of_their_likeliest_symbols(model):
@@ -124,11 +126,11 @@ def test_sampling_draws_from_the_model_in_its_own_symbols():
 
 
 def test_information_criteria_count_what_is_free(model):
-    # start 2, transition 3 x 1 (no self-transitions), duration 3 x 3, emission 3 x 4
-    assert model.n_parameters_ == 2 + 3 + 9 + 12
+    # start 2, transition 3 x 1 (no self-transitions), duration 3 x 3, tail 3, emission 3 x 4
+    assert model.n_parameters_ == 2 + 3 + 9 + 3 + 12
     log_p = model.score_samples(DATA).sum()
-    assert model.aic(DATA) == pytest.approx(2 * 26 - 2 * log_p, rel=1e-14)
-    assert model.bic(DATA) == pytest.approx(26 * np.log(12_000) - 2 * log_p, rel=1e-14)
+    assert model.aic(DATA) == pytest.approx(2 * 29 - 2 * log_p, rel=1e-14)
+    assert model.bic(DATA) == pytest.approx(29 * np.log(12_000) - 2 * log_p, rel=1e-14)
     poisson = HSMM(3, 4, durations="poisson", init=TRUTH, max_iter=5).fit(FEW)
     assert poisson.n_parameters_ == 2 + 3 + 3 + 12
 
@@ -183,9 +185,11 @@ def test_some_labels_say_which_state_is_which():
 def test_stays_longer_than_max_duration_are_named_or_clipped():
     X, y = [list("aaaab")], [[0, 0, 0, 0, 1]]
     with pytest.raises(SojournError, match=r"sequence 0 \(0\) stays in state 0 for 4 steps from "):
-        HSMM(2, 3).fit(X, y)
-    model = HSMM(2, 3, clip=True, pseudocount=0.0).fit(X, y)
+        HSMM(2, 3, tail=False).fit(X, y)
+    model = HSMM(2, 3, tail=False, clip=True, pseudocount=0.0).fit(X, y)
     np.testing.assert_allclose(model.durationprob_[0], [0, 0, 1], atol=1e-12)
+    tailed = HSMM(2, 3, pseudocount=0.0).fit(X, y)
+    assert tailed.expected_durations_[0] == pytest.approx(4.0, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -279,3 +283,103 @@ def test_progress_is_shown_where_it_is_asked_for(capsys):
     assert shown.endswith("\n")
     HSMM(2, 2, max_iter=3).fit(FEW)  # the test's stream is no terminal
     assert capsys.readouterr().err == ""
+
+
+def test_geometric_stays_far_longer_than_max_duration_are_recovered_by_the_tail():
+    # Some 2,000 stays of each state: a standard error of 2.2 % of the mean.
+    emission = [[0.7, 0.3, 0, 0], [0, 0, 0.3, 0.7]]
+    truth = Params([1, 0], [[0, 1], [1, 0]], [[1], [1]], emission, tail=[0.995] * 2)
+    X = truth.sample(400, 2000, rng=0)
+    model = HSMM(2, 20, init="moments").fit(X)
+    np.testing.assert_allclose(model.expected_durations_, 200.0, rtol=0.05)
+    longest = max(stay.length for row in model.segments(X[:20]) for stay in row)
+    assert longest > 200
+    drawn, _ = model.sample(20, 2000, random_state=1, return_states=True)
+    assert max(stay.length for row in model.segments(drawn) for stay in row) > 200
+
+
+def test_stays_that_pile_up_at_a_hard_limit_are_warned_of():
+    truth = Params([1, 0], [[0, 1], [1, 0]], [[1], [1]], [[1, 0], [0, 1]], tail=[0.9] * 2)
+    X = truth.sample(30, 100, rng=0)
+    with pytest.warns(UserWarning, match=r"last max_duration=5 steps.*tail=True"):
+        HSMM(3, 5, tail=False, init="random", max_iter=30).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:.*the longest possible")
+def test_tails_are_for_free_durations_unless_asked_for():
+    def tails(**options):
+        return (HSMM(3, 4, init="random", max_iter=2, **options).fit(FEW).tailprob_ > 0).tolist()
+
+    assert tails() == [True] * 3
+    assert tails(tail=False) == [False] * 3
+    assert tails(durations="poisson") == [False] * 3
+    assert tails(durations="poisson", tail=True) == [True] * 3
+    assert tails(durations=["free", "poisson", "free"]) == [True, False, True]
+    hmm = HSMM(3, 1, init="random", max_iter=2).fit(FEW)
+    assert not hmm.tailprob_.any()
+    assert hmm.transmat_.diagonal().all()
+    tailed = HSMM(3, 1, init="random", max_iter=2, self_transitions=False).fit(FEW)
+    assert tailed.tailprob_.all()
+
+
+def test_a_start_whose_tails_or_ends_disagree_with_the_arguments_is_refused():
+    ending = Params(TRUTH.start, TRUTH.transition, TRUTH.duration, TRUTH.emission, end=[0.1] * 3)
+    with pytest.raises(SojournError, match="init has end and no tail, but ends=False"):
+        HSMM(3, 4, init=ending).fit(FEW)
+    with pytest.raises(SojournError, match="init has no end"):
+        HSMM(3, 4, init=TRUTH, ends=True).fit(FEW)
+
+
+@pytest.fixture(scope="module")
+def ending_model():
+    """Fitted to strings that end, some of them empty; and those strings."""
+    truth = Params(
+        *(TRUTH.start, TRUTH.transition, TRUTH.duration, TRUTH.emission),
+        tail=[0.5, 0, 0.3],
+        end=[0.3, 0.1, 0.2],
+        empty=0.1,
+    )
+    X = truth.sample(300, rng=5)
+    return HSMM(3, 4, ends=True, init="moments", max_iter=40).fit(X), X, truth
+
+
+def test_ends_are_part_of_scores_surprise_and_predictions(ending_model):
+    model, X, truth = ending_model
+    assert truth.log_prob(X).sum() < model.score_samples(X).sum()
+    for steps, n, score in zip(model.surprise(X), X.lengths, model.score_samples(X), strict=True):
+        assert len(steps) == n + 1
+        assert -steps.sum() == pytest.approx(score, rel=1e-12)
+    ahead = model.predict_next(X[:20])
+    np.testing.assert_allclose(ahead.sum(1), 1.0, rtol=1e-12)
+    end = [np.exp(-steps[-1]) for steps in model.surprise(X[:20])]
+    np.testing.assert_allclose(ahead[:, -1], end, rtol=1e-10)
+    far = [model.predict_next(X[:20], horizon=h)[:, -1] for h in (1, 2, 5, 2000)]
+    assert np.all(np.diff(far, axis=0) >= 0)
+    np.testing.assert_allclose(far[-1], 1.0, rtol=1e-9)
+    before = model.predict_next([[]])[0]
+    assert before[-1] == pytest.approx(model.params_.empty)
+    drawn = model.sample(50, random_state=0)
+    assert len(set(drawn.lengths.tolist())) > 10
+    assert model.sample(2, 7).lengths.tolist() == [7, 7]
+    assert all(len(path) == n for path, n in zip(model.predict(X), X.lengths, strict=True))
+
+
+def test_a_stream_gives_the_surprise_of_an_end_at_every_step(ending_model):
+    model, X, _ = ending_model
+    one = X[int(np.argmax(X.lengths))]
+    stream = model.stream()
+    assert stream.end() == pytest.approx(-np.log(model.params_.empty))
+    for t, symbol in enumerate(one):
+        stream.update(symbol)
+        want = model.surprise([one[: t + 1]])[0][-1]
+        assert stream.end() == want
+        np.testing.assert_allclose(stream.predict()[-1], np.exp(-want), rtol=1e-10)
+    assert with_params(TRUTH).stream().end() == 0.0
+
+
+def test_a_model_with_tails_and_ends_is_saved_whole(ending_model, tmp_path):
+    model, X, _ = ending_model
+    model.save(tmp_path / "m.sojourn")
+    again = load(tmp_path / "m.sojourn")
+    assert np.array_equal(again.score_samples(X), model.score_samples(X))
+    assert np.array_equal(again.endprob_, model.endprob_)

@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import naive
 import numpy as np
@@ -31,7 +32,7 @@ from sojourn.exact.viterbi import decode
 EXACT = 1e-12
 
 N_MODELS = 1200
-COUNTS = ("initial", "transition", "duration", "emission")
+COUNTS = ("initial", "transition", "duration", "emission", "tail", "end")
 
 
 def stochastic(rng, *shape, zeros=0.25):
@@ -66,6 +67,10 @@ class Case:
             stochastic(rng, n_x, n_x),  # self-transitions included
             stochastic(rng, n_x, n_d),
             stochastic(rng, n_x, n_o),
+            # Half of the models have tails, a third ends; some of both are zero.
+            tail=rng.random(n_x) * (rng.random(n_x) < 0.8) if seed % 2 else None,
+            end=stochastic(rng, n_x, 2)[:, 0] if seed % 3 == 1 else None,
+            empty=0.25 if seed % 3 == 1 else 0.0,
         )
         self.codes = rng.integers(0, n_o, size=length)
         self.codes[rng.random(length) < 0.2] = -1
@@ -117,7 +122,7 @@ def test_posterior_states_equal_enumeration(cases):
 
 def test_filtered_cells_equal_enumeration(cases):
     for case in cases:
-        if case.labels is None:
+        if case.labels is None and not case.params.ends:  # a filter does not know of the end
             close(filtered(case.params, case.sequences, case.initial, n_jobs=1)[0], case.truth.last)
 
 
@@ -146,7 +151,7 @@ def test_viterbi_path_is_one_of_the_best_of_all_paths(cases):
 def test_impossible_sequences_name_the_first_step_without_a_path(cases):
     seen = 0
     for case in cases:
-        if case.labels is not None or case.truth.probability > 0.0:
+        if case.labels is not None or case.truth.probability > 0.0 or case.params.ends:
             continue
         seen += 1
         found = decode(case.params, case.sequences, case.initial, n_jobs=1)
@@ -344,7 +349,7 @@ def test_a_filter_advanced_symbol_by_symbol_equals_the_batch_to_the_bit(size):
         total, out = -1.0, np.empty(1)
         for t, code in enumerate(X.codes[300 * i : 300 * i + 300]):
             codes = np.array([code], dtype=np.int32)
-            total, _ = filter_steps(*model, alpha, total, work, codes, 0, 1, out)
+            total, _ = filter_steps(*model[:5], alpha, total, work, codes, 0, 1, out)
             assert out[0] == want[300 * i + t]
         np.testing.assert_array_equal(alpha[:, : p.max_duration] * (1.0 / total), finals[i])
 
@@ -409,6 +414,44 @@ def test_durations_of_one_make_hmmlearns_model():
         # It works on logarithms, which costs it some digits.
         np.testing.assert_allclose(score, twin.score(column), rtol=1e-10)
         np.testing.assert_allclose(gamma[at], twin.predict_proba(column), rtol=1e-8)
+
+
+def test_a_tail_at_one_step_is_the_diagonal_of_hmmlearns_model():
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.default_rng(3)
+    twin = hmm.CategoricalHMM(3, n_features=4, random_state=1)
+    twin.startprob_ = rng.dirichlet(np.ones(3))
+    twin.transmat_, twin.emissionprob_ = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(4), 3)
+    column, _ = twin.sample(200)
+    A, tail = twin.transmat_, twin.transmat_.diagonal()
+    leaving = (A - np.diag(tail)) / (1 - tail)[:, None]
+    X = Sequences.from_lists([column[:, 0].tolist()], vocabulary=range(4))
+    for params in (
+        Params(twin.startprob_, A, np.ones((3, 1)), twin.emissionprob_),
+        Params(twin.startprob_, leaving, np.ones((3, 1)), twin.emissionprob_, tail=tail),
+    ):
+        # It works on logarithms, which costs it some digits.
+        np.testing.assert_allclose(log_prob(params, X), twin.score(column), rtol=1e-10)
+        score, states = twin.decode(column)
+        np.testing.assert_array_equal(decode(params, X).states, states)
+        np.testing.assert_allclose(decode(params, X).log_prob, score, rtol=1e-10)
+
+
+def test_an_empty_sequence_is_certain_without_ends_and_has_its_probability_with_them():
+    p = Params.random(2, 3, 2, rng=0)
+    X = Sequences.from_lists([[], [0, 1], []], vocabulary=[0, 1], empty=True)
+    ending = replace(p, end=[0.3, 0.4], empty=0.2)
+    assert log_prob(p, X)[[0, 2]].tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(log_prob(ending, X)[[0, 2]], np.log(0.2), rtol=EXACT)
+    counts = expected_counts(ending, X)
+    assert counts.n_empty == 2
+    np.testing.assert_allclose(counts.initial.sum(), 1.0, rtol=EXACT)
+    np.testing.assert_allclose(counts.log_likelihood, log_prob(ending, X).sum(), rtol=EXACT)
+    found = decode(ending, X)
+    np.testing.assert_allclose(found.log_prob[0], np.log(0.2), rtol=EXACT)
+    assert len(found.states) == 2
+    assert state_probabilities(ending, X).shape == (2, 2)
+    assert surprise(ending, X).shape == (5,)
 
 
 def test_an_initial_table_of_another_shape_is_refused():

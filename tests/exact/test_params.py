@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from sojourn import Params, SojournError
+from sojourn import Params, Sequences, SojournError
 from sojourn.exact.draw import _pick, sample
+from sojourn.exact.forward import surprise
 from sojourn.exact.params import allows_self_transitions
 
 GOOD = {
@@ -48,6 +49,11 @@ def test_the_caller_keeps_the_arrays_that_were_passed():
         ("emission", [[0.9, np.nan], [0, 1]], r"emission\[0, 1\] is nan; probabilities are finite"),
         ("emission", [["a", "b"], ["c", "d"]], r"emission is not a table of numbers"),
         ("emission", [[0.5, 0.5], [1.0]], r"emission is not a table of numbers"),
+        ("tail", [0.5, 1.0], r"tail\[1\] is 1; it must be below 1"),
+        ("tail", [0.5], r"tail has shape \(1,\); with 2 states"),
+        ("end", [0.5, 1.5], r"end\[1\] is 1.5; it must be at most 1"),
+        ("empty", 0.5, r"ends are not part of the model"),
+        ("empty", -0.5, r"expected a probability below 1"),
     ],
 )
 def test_what_is_not_a_model_is_refused(name, value, message):
@@ -197,3 +203,45 @@ def test_log_prob_reads_lists_and_arrays_alike():
     np.testing.assert_array_equal(p.log_prob(X), p.log_prob(X.tolist()))
     with pytest.raises(SojournError):
         p.log_prob([[0, 5]])
+
+
+@pytest.mark.parametrize("n_d", [1, 3])
+def test_probabilities_of_strings_that_ended_and_of_those_that_continue_sum_to_one(n_d):
+    p = Params.random(2, n_d, 2, rng=3)
+    tables = (p.start, p.transition, p.duration, p.emission)
+    ending = Params(*tables, tail=[0.6, 0.3], end=[0.4, 0.2], empty=0.15)
+    total = np.exp(ending.log_prob(Sequences.from_lists([[]], vocabulary=[0, 1], empty=True))).sum()
+    for length in range(1, 8):
+        strings = np.array(list(itertools.product(range(2), repeat=length)))
+        total += np.exp(ending.log_prob(strings)).sum()
+    # Of those that continue: at each string of 7 the mass that has not ended there, by sampling
+    # exactly: what is left is the sum over the states of the chain that has not ended.
+    X = Sequences.from_lists(strings.tolist(), vocabulary=[0, 1])
+    so_far = np.array([s[:-1].sum() for s in np.split(surprise(ending, X), len(X))])
+    end_here = np.array([s[-1] for s in np.split(surprise(ending, X), len(X))])
+    continues = np.exp(-so_far) * (1 - np.exp(-end_here))
+    assert abs(total + continues.sum() - 1.0) < 1e-12
+
+
+def test_stays_of_a_sample_have_the_durations_of_the_tail():
+    p = Params([1, 0], [[0, 1], [1, 0]], [[0.2, 0.3, 0.5]] * 2, [[1, 0], [0, 1]], tail=[0.8, 0])
+    _, states, remaining = p.sample(1, 400_000, rng=0, return_states=True)
+    begins = np.flatnonzero(np.concatenate([[True], remaining[:-1] == 1]))
+    d = remaining[begins][states[begins] == 0]
+    assert remaining[begins][states[begins] == 1].max() == 3
+    # Some 70,000 stays: five standard errors.
+    for k, want in ((1, 0.2), (2, 0.3), (3, 0.5 * 0.2), (5, 0.5 * 0.2 * 0.8**2)):
+        assert abs(np.mean(d == k) - want) < 5 * np.sqrt(want / len(d))
+    assert d.mean() == pytest.approx(p.mean_durations[0], rel=0.05)
+
+
+def test_samples_to_the_end_have_the_lengths_of_the_model():
+    p = Params([1], [[1]], [[0, 1]], [[1]], end=[0.25], empty=0.3)
+    lengths = p.sample(20_000, rng=0).lengths
+    assert abs(np.mean(lengths == 0) - 0.3) < 5 * np.sqrt(0.21 / 20_000)
+    n_stays = lengths[lengths > 0] / 2  # geometric of mean 4
+    assert abs(n_stays.mean() - 4.0) < 5 * np.sqrt(12 / len(n_stays))
+    with pytest.raises(SojournError, match="hardly ever ends"):
+        Params([1], [[1]], [[0, 1]], [[1]], end=[0.0]).sample(1)
+    with pytest.raises(SojournError, match="needs length="):
+        Params([1], [[1]], [[0, 1]], [[1]]).sample(1)

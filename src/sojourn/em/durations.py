@@ -5,6 +5,8 @@ of which N belong to length-biased stays, a fit maximises
 
     Σ_d w[d] log p(d)  -  N log Σ_d d p(d)
 
+where a stay that reaches its tail counts as n_d and takes, on average, some steps more (`beyond`).
+
 A stay is length-biased where it contains a given step, such as the first step of a sequence: the
 longer it is, the likelier that is, so it has duration d with probability d p(d) / E[D].
 
@@ -34,6 +36,9 @@ Floats = NDArray[np.float64]
 
 # Below this a row has seen no data; dividing by it could leave the range of floating point.
 NO_COUNTS = 1e-200
+
+# A tail without an end in sight has a mean of a billion steps: its probability stays below one.
+LONGEST_TAIL = 1.0 - 1e-9
 
 # The least weight of a duration in a family, so that a zero in a table always is a structural one.
 _FLOOR = 1e-100
@@ -102,9 +107,10 @@ class Family:
         length_biased: float,
         allowed: NDArray[np.bool_],
         near: Floats | None = None,
+        beyond: float = 0.0,
     ) -> Floats:
         """The parameter that fits the weights best; not worse than ``near``."""
-        aim = Aim(weights, length_biased, allowed)
+        aim = Aim(weights, length_biased, allowed, beyond)
         theta, log_w = _grid(self, len(weights))
         k = int(np.argmax(aim.value(log_w)))
         theta, log_w, value = theta[k], log_w[k], float(aim.value(log_w[k]))
@@ -164,6 +170,7 @@ class Aim:
     weights: Floats
     length_biased: float
     allowed: NDArray[np.bool_]
+    beyond: float = 0.0  # mean steps after n_d of a stay that reaches its tail
 
     @property
     def total(self) -> float:
@@ -182,12 +189,14 @@ class Aim:
         p = np.exp(possible - top[..., None])
         value = log_w @ self.weights - self.total * top - self.plain * np.log(p.sum(axis=-1))
         if self.length_biased > 0.0:
-            value = value - self.length_biased * np.log(p @ steps(len(self.allowed))[self.allowed])
+            value = value - self.length_biased * np.log(
+                p @ steps(len(self.allowed), self.beyond)[self.allowed]
+            )
         return np.asarray(value)
 
     def expected(self, p: Floats) -> tuple[Floats, Floats]:
         """The weights that probabilities p expect: of plain stays, and of length-biased ones."""
-        sized = p * steps(len(p))
+        sized = p * steps(len(p), self.beyond)
         return self.plain * p, self.length_biased * sized / sized.sum()
 
     def excess(self, log_w: Floats) -> Floats:
@@ -209,9 +218,11 @@ def _scatter(weights: Floats, slopes: Floats) -> Floats:
     return (centred * weights) @ centred.T
 
 
-def steps(n_d: int) -> Floats:
-    """The durations 1 ... n_d as numbers."""
-    return np.arange(1.0, n_d + 1.0)
+def steps(n_d: int, beyond: float = 0.0) -> Floats:
+    """The durations 1 ... n_d as numbers; the last one with the mean steps of its tail."""
+    d = np.arange(1.0, n_d + 1.0)
+    d[-1] += beyond
+    return d
 
 
 @lru_cache(maxsize=64)
@@ -290,7 +301,7 @@ def families_of(durations: str | Sequence[str], n_states: int) -> tuple[str, ...
     return names
 
 
-def fit_free(weights: Floats, length_biased: float = 0.0) -> Floats:
+def fit_free(weights: Floats, length_biased: float = 0.0, beyond: float = 0.0) -> Floats:
     """The probabilities that fit the weights of the durations best, of any form at all.
 
     With N = length_biased, the maximum is at p(d) = w[d] / (C + ρ d), where C = Σ w - N and ρ makes
@@ -298,10 +309,10 @@ def fit_free(weights: Floats, length_biased: float = 0.0) -> Floats:
     """
     if length_biased <= 0.0:
         return weights / weights.sum()
-    d = steps(len(weights))
+    d = steps(len(weights), beyond)
     plain = max(float(weights.sum()) - length_biased, 0.0)
     # Newton goes to the root from below, since the sum is convex and falls: ρ = N / E[D].
-    rho = length_biased / len(weights)
+    rho = length_biased / d[-1]
     for _ in range(100):
         p = weights / (plain + rho * d)
         move = (p.sum() - 1.0) / (p @ (d / (plain + rho * d)))
@@ -312,7 +323,30 @@ def fit_free(weights: Floats, length_biased: float = 0.0) -> Floats:
     return p / p.sum()
 
 
-def residual(duration: Floats) -> Floats:
-    """p(steps left | state) at a random step of a stay: P(D >= r) / E[D]."""
-    survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
-    return survivor / survivor.sum(axis=1, keepdims=True)
+def residual(duration: Floats, tail: Floats) -> Floats:
+    """p(steps left | state) at a random step of a stay: P(D >= r) / E[D], n_d for n_d or more."""
+    survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1].copy()
+    survivor[:, -1] /= 1.0 - tail
+    return np.asarray(survivor / survivor.sum(axis=1, keepdims=True))
+
+
+def fit_tail(
+    held: float, down: float, length_biased: float, duration: Floats, before: float
+) -> float:
+    """The probability of being held in the tail that fits best, given the row of durations.
+
+    Of ``held log p + down log(1 - p) - N log E[D]``, where E[D] = k + q / (1 - p) for q = p(n_d)
+    and k = Σ d p(d) - q: without length-biased stays (N = 0) the share of what was held, else the
+    root of a quadratic equation in u = 1 - p.
+    """
+    if held + down <= NO_COUNTS:
+        return before
+    u = down / (held + down)
+    if length_biased > 0.0 and duration[-1] > 0.0:
+        q = float(duration[-1])
+        k = float(duration @ steps(len(duration))) - q
+        a, b = k * (held + down), q * (held + down + length_biased) - k * down
+        c = q * (down + length_biased)
+        root = float(np.sqrt(b * b + 4.0 * a * c))
+        u = 2.0 * c / (b + root) if b >= 0.0 else (root - b) / (2.0 * a)
+    return min(1.0 - u, LONGEST_TAIL)

@@ -84,11 +84,11 @@ class _Run:
 
     def state(self) -> State:
         """The same in numbers, arrays and Params."""
-        w = self.point.weights
+        weights = self.point.weights
         return {
             "params": self.point.model.params,
             "theta": self.point.model.theta,
-            "weights": [w.start, w.transition, w.duration, w.emission, w.length_biased],
+            "weights": [*weights.tables, weights.length_biased],
             "log_likelihood": self.point.log_likelihood,
             "objective": self.point.objective,
             "history": np.array(self.history),

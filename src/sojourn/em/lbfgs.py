@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.em.durations import FAMILIES, Aim
-from sojourn.em.mstep import Model, Weights
+from sojourn.em.mstep import Model, Weights, of_rows, rows_of
 from sojourn.exact.params import Params
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ _FARTHEST = 1.0
 class Local:
     """A model in coordinates that are free to move, with the gradient and the metric there."""
 
-    at: Floats  # √ of start, transition, duration, emission, then theta; end to end
+    at: Floats  # √ of the tables, see `rows_of`, then theta; end to end
     gradient: Floats
     metric: Floats  # inverse information of the complete data for each √p
     theta_metric: Floats  # and for the parameters of each family              (n_x, 2, 2)
@@ -69,7 +69,8 @@ def local_at(model: Model, weights: Weights) -> Local:
     expected = np.empty((n_x, n_d))
     theta_gradient, theta_metric = np.zeros((n_x, 2)), np.zeros((n_x, 2, 2))
     for x, name in enumerate(model.families):
-        aim = Aim(weights.duration[x], float(weights.length_biased[x]), params.duration[x] > 0.0)
+        biased, beyond = float(weights.length_biased[x]), float(params.steps_beyond[x])
+        aim = Aim(weights.duration[x], biased, params.duration[x] > 0.0, beyond)
         plain, sized = aim.expected(params.duration[x])
         expected[x] = plain + sized
         if name != "free":
@@ -84,12 +85,10 @@ def local_at(model: Model, weights: Weights) -> Local:
             theta_metric[x, : len(low), : len(low)] = np.linalg.inv(information + ridge)
             expected[x] = weights.duration[x]  # the row follows theta and has no slope of its own
     roots, slopes, metrics = [], [], []
-    for p, w, e in (
-        (params.start[None], weights.start[None], None),
-        (params.transition, weights.transition, None),
-        (params.duration, weights.duration, expected),
-        (params.emission, weights.emission, None),
-    ):
+    tables = rows_of(params)
+    wanted: list[Floats | None] = [None] * len(tables)
+    wanted[2], wanted[4] = expected, _expected_tails(params, weights)
+    for p, w, e in zip(tables, weights.tables, wanted, strict=True):
         total = w.sum(axis=1, keepdims=True)
         root = np.sqrt(p)
         excess = w - (total * p if e is None else e)
@@ -106,26 +105,29 @@ def local_at(model: Model, weights: Weights) -> Local:
 
 def moved(model: Model, step: Floats) -> Model:
     """The model a step away; what is zero stays zero."""
-    params = model.params
-    shapes = [(1, params.n_states), params.transition.shape, params.duration.shape]
-    bounds = np.cumsum([int(np.prod(s)) for s in (*shapes, params.emission.shape)])
+    params, tables = model.params, rows_of(model.params)
+    bounds = np.cumsum([table.size for table in tables])
     *parts, last = np.split(step, bounds)
-    start, transition, duration, emission = (
+    moved_to = [
         _on_sphere(table, part.reshape(table.shape))
-        for table, part in zip(
-            (params.start[None], params.transition, params.duration, params.emission),
-            parts,
-            strict=True,
-        )
-    )
+        for table, part in zip(tables, parts, strict=True)
+    ]
     theta = model.theta + np.clip(last.reshape(-1, 2), -_FARTHEST, _FARTHEST)
     for x, name in enumerate(model.families):
         if name != "free":
             family = FAMILIES[name]
             low, high = np.array(family.box(params.max_duration)).T
             theta[x, : len(low)] = np.clip(theta[x, : len(low)], low, high)
-            duration[x] = family.row(theta[x, : len(low)], params.duration[x] > 0.0)
-    return Model(Params(start[0], transition, duration, emission), theta, model.families)
+            moved_to[2][x] = family.row(theta[x, : len(low)], params.duration[x] > 0.0)
+    return Model(of_rows(moved_to, params), theta, model.families)
+
+
+def _expected_tails(params: Params, weights: Weights) -> Floats:
+    """The weights of tails that a model expects; a longer tail makes length-biased stays rarer."""
+    total = weights.tail.sum(axis=1, keepdims=True)
+    pull = params.duration[:, -1] * params.steps_beyond / params.mean_durations
+    pull = weights.length_biased * pull
+    return total * rows_of(params)[4] + np.stack([pull, -pull], axis=1)
 
 
 class Curvature:

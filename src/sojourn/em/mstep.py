@@ -9,17 +9,26 @@ the sequence begins at a random step of its stay, with r steps left with probabi
 E[D]. The full duration d of that stay is then one more hidden quantity. It is length-biased, d p(d)
 / E[D], and all its steps are equally likely to be the first seen; so given r it is d >= r with
 probability p(d) / P(D >= r), and -N log E[D] joins the sum for N such stays (see `durations`).
+Such a stay may have been held in its tail before the sequence began, tail / (1 - tail) times on
+average.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.em.durations import FAMILIES, NO_COUNTS, fit_free, residual
+from sojourn.em.durations import (
+    FAMILIES,
+    LONGEST_TAIL,
+    NO_COUNTS,
+    fit_free,
+    fit_tail,
+    residual,
+)
 from sojourn.exact.expected_counts import ExpectedCounts
 from sojourn.exact.params import Params
 
@@ -28,17 +37,46 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weight of each entry's logarithm in what the M-step maximises.
+    """The weight of each entry's logarithm in what the M-step maximises; tables as in `rows_of`.
 
     ``length_biased`` is the part of a duration row's weight that belongs to length-biased stays, N
     above.
     """
 
-    start: Floats
+    start: Floats  # (1, n_x)
     transition: Floats
     duration: Floats
     emission: Floats
-    length_biased: Floats
+    tail: Floats  # held, counting down                                       (n_x, 2)
+    end: Floats  # ends, continues                                            (n_x, 2)
+    empty: Floats  # without symbols, with some                               (1, 2)
+    length_biased: Floats  # (n_x,)
+
+    @property
+    def tables(self) -> list[Floats]:
+        """All but the last."""
+        return [getattr(self, field.name) for field in fields(self)[:-1]]
+
+
+def rows_of(params: Params) -> list[Floats]:
+    """The tables of a model, each as rows that sum to one."""
+    end = np.zeros(params.n_states) if params.end is None else params.end
+    pairs = [np.stack([p, 1.0 - p], axis=1) for p in (params.tail, end, np.array([params.empty]))]
+    return [params.start[None], params.transition, params.duration, params.emission, *pairs]
+
+
+def of_rows(rows: Sequence[Floats], before: Params) -> Params:
+    """The model of such tables, with ends if the one before it has some."""
+    start, transition, duration, emission, tail, end, empty = rows
+    return Params(
+        start[0],
+        transition,
+        duration,
+        emission,
+        tail=np.minimum(tail[:, 0], LONGEST_TAIL),
+        end=end[:, 0] if before.ends else None,
+        empty=min(float(empty[0, 0]), LONGEST_TAIL),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,49 +102,56 @@ def on_families(params: Params, families: tuple[str, ...]) -> Model:
             theta[x, : len(best)] = best
     if all(name == "free" for name in families):
         return Model(params, theta, families)
-    fitted = Params(params.start, params.transition, duration, params.emission)
-    return Model(fitted, theta, families)
+    return Model(replace(params, duration=duration), theta, families)
 
 
 def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censored: bool) -> Weights:
     """The weights that expected counts under a model stand for."""
     params = model.params
-    free = np.array([[name == "free"] for name in model.families])
+    n_x, first, tail = params.n_states, counts.initial, counts.tail
+    length_biased = np.zeros(n_x)
     if left_censored:
         first, length_biased = _full_stays(counts.initial, params.duration), counts.start
-    else:
-        first, length_biased = counts.initial, np.zeros(params.n_states)
-    return Weights(
-        start=counts.start + pseudocount * (params.start > 0.0),
-        transition=counts.transition + pseudocount * (params.transition > 0.0),
-        duration=counts.duration + first + pseudocount * (free & (params.duration > 0.0)),
-        emission=counts.emission + pseudocount * (params.emission > 0.0),
-        length_biased=length_biased,
-    )
+        # Those whose tail was over when the sequence began, and those that were in it.
+        over, within = first[:, -1] - counts.initial[:, -1], first[:, -1]
+        tail = tail + np.stack([within * params.steps_beyond, over], axis=1)
+    expected = [
+        counts.start[None],
+        counts.transition,
+        counts.duration + first,
+        counts.emission,
+        tail,
+        np.stack([counts.end, counts.transition.sum(axis=1)], axis=1),
+        np.array([[counts.n_empty, counts.initial.sum()]]),
+    ]
+    prior = [
+        pseudocount * (possible & (p > 0.0))
+        for p, possible in zip(rows_of(params), _smoothed(model), strict=True)
+    ]
+    tables = [w + more for w, more in zip(expected, prior, strict=True)]
+    return Weights(*[*tables, length_biased])
 
 
 def maximise(weights: Weights, model: Model) -> Model:
     """The model at which the weights have their maximum; rows without weight stay as they are."""
     before = model.params
-    theta, duration = model.theta.copy(), before.duration.copy()
+    theta, duration, tail = model.theta.copy(), before.duration.copy(), before.tail.copy()
     for x, name in enumerate(model.families):
         w, biased = weights.duration[x], float(weights.length_biased[x])
-        if w.sum() <= NO_COUNTS:
-            continue
-        if name == "free":
-            duration[x] = fit_free(w, biased)
-        else:
+        beyond = float(before.steps_beyond[x])
+        if w.sum() > NO_COUNTS and name == "free":
+            duration[x] = fit_free(w, biased, beyond)
+        elif w.sum() > NO_COUNTS:
             family, allowed = FAMILIES[name], before.duration[x] > 0.0
             k = len(family.box(before.max_duration))
-            theta[x, :k] = family.best(w, biased, allowed, near=theta[x, :k])
+            theta[x, :k] = family.best(w, biased, allowed, near=theta[x, :k], beyond=beyond)
             duration[x] = family.row(theta[x, :k], allowed)
-    params = Params(
-        start=_normalised(weights.start[None], before.start[None])[0],
-        transition=_normalised(weights.transition, before.transition),
-        duration=duration,
-        emission=_normalised(weights.emission, before.emission),
-    )
-    return Model(params, theta, model.families)
+        if tail[x] > 0.0:
+            held, down = weights.tail[x]
+            tail[x] = fit_tail(held, down, biased, duration[x], tail[x])
+    tables = [_normalised(w, p) for w, p in zip(weights.tables, rows_of(before), strict=True)]
+    tables[2], tables[4] = duration, np.stack([tail, 1.0 - tail], axis=1)
+    return Model(of_rows(tables, before), theta, model.families)
 
 
 def m_step(
@@ -126,15 +171,22 @@ def log_prior(model: Model, pseudocount: float) -> float:
     """What the pseudo-counts add to the log-likelihood: Dirichlet densities, up to a constant."""
     if pseudocount == 0.0:
         return 0.0
-    params = model.params
-    free = np.array([name == "free" for name in model.families])
-    tables = (params.start, params.transition, params.duration[free], params.emission)
-    return pseudocount * float(sum(np.log(table[table > 0.0]).sum() for table in tables))
+    total = 0.0
+    for p, possible in zip(rows_of(model.params), _smoothed(model), strict=True):
+        total += float(np.log(p[possible & (p > 0.0)]).sum())
+    return pseudocount * total
+
+
+def _smoothed(model: Model) -> list[NDArray[np.bool_]]:
+    """Of each table, the rows that pseudo-counts are added to."""
+    smoothed = [np.ones((len(rows), 1), dtype=bool) for rows in rows_of(model.params)]
+    smoothed[2] = np.array([[name == "free"] for name in model.families])
+    return smoothed
 
 
 def initial_distribution(params: Params) -> Floats:
     """p(first state, steps left) where a sequence begins at a random step of its first stay."""
-    return params.start[:, None] * residual(params.duration)
+    return params.start[:, None] * residual(params.duration, params.tail)
 
 
 def _full_stays(initial: Floats, duration: Floats) -> Floats:

@@ -44,6 +44,8 @@ STAGE = 60
 STAYS_PER_PIECE = 32
 # Rare things may be absent from a sample: it must not rule them out.
 SAMPLE_PSEUDOCOUNT = 1.0
+# Where EM starts from for the ends, and the mean of the tails in units of max_duration.
+FIRST_END, FIRST_BEYOND = 0.1, 1.0
 # Windows whose moments the starts are recovered from: length, and ranks a n_x + b as (a, b).
 WINDOWS = ((1, ((1, 0),)), (2, ((1, 0), (1, 1), (2, 0))), (3, ((1, 1), (2, 0))))
 MAX_WINDOWS = 256
@@ -76,6 +78,8 @@ def fit_params(
     durations: str | Sequence[str] = "free",
     left_censored: bool = False,
     self_transitions: bool | None = None,
+    tail: Sequence[bool] | bool = False,
+    ends: bool = False,
     labels: NDArray[np.int32] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[int, float, Params], object] | None = None,
@@ -87,7 +91,8 @@ def fit_params(
     `init` is "spectral" for a race of starts recovered from moments and random ones, "moments" for
     the likeliest of them without a race, "random" for a race of random ones, or a given start. The
     progress is given to `save` after each round of the race and each pass of a longer run; one that
-    is given as `saved` is continued. Work on samples counts in proportion in ``n_passes``.
+    is given as `saved` is continued. Work on samples counts in proportion in ``n_passes``. `tail`
+    says which states have a tail, `ends` whether sequences end; a start that is given has its own.
     """
     # Not the generator of the seed itself: whoever drew a model by the same seed would find that
     # very model among the starts.
@@ -98,9 +103,12 @@ def fit_params(
         raise SojournError("labels name the states: give a start whose states they are")
     loops = allows_self_transitions(n_states, max_duration, self_transitions)
     progress = saved or _first(data, size, init, loops, for_starts, n_jobs)
+    if saved is None and not isinstance(init, Params):
+        models = tuple(with_tails_and_ends(model, tail, ends) for model in progress.models)
+        progress = replace(progress, models=models)
     if isinstance(data, Partitions):
         data = data.sized(progress.sizes)
-    samples = _Samples(data, size, salt)
+    samples = _Samples(data, size, salt, ends)
     if init == "moments" and len(progress.models) > 1:
         sample = samples.drawn[0]
         best = max(progress.models, key=lambda p: float(log_prob(p, sample, n_jobs=n_jobs).sum()))
@@ -144,6 +152,16 @@ def fit_params(
         state=progress.running,
     )
     return replace(result, n_passes=result.n_passes + progress.spent / data.n_total)
+
+
+def with_tails_and_ends(params: Params, tail: Sequence[bool] | bool, ends: bool) -> Params:
+    """The model with tails and ends for EM to start from; those that it has stay."""
+    has_tail = np.broadcast_to(np.asarray(tail, dtype=bool), params.n_states)
+    beyond = FIRST_BEYOND * params.max_duration
+    begun = np.where(has_tail & (params.tail == 0.0), beyond / (1.0 + beyond), params.tail)
+    if not ends or params.ends:
+        return replace(params, tail=begun)
+    return replace(params, tail=begun, end=np.full(params.n_states, FIRST_END), empty=FIRST_END)
 
 
 class _Size(NamedTuple):
@@ -241,9 +259,11 @@ def _starts(look: _Look, size: _Size, loops: bool, rng: np.random.Generator) -> 
 class _Samples:
     """The growing samples for a model of this size, drawn when one is first asked for."""
 
-    def __init__(self, data: Sequences | Partitions, size: _Size, salt: int) -> None:
+    def __init__(self, data: Sequences | Partitions, size: _Size, salt: int, ends: bool) -> None:
         n_x, n_d, n_o = size
-        self.data, self.salt, self.piece = data, salt, STAYS_PER_PIECE * n_d
+        # A cut is no end, so where ends are learned sequences are not cut.
+        piece = data.n_total if ends else STAYS_PER_PIECE * n_d
+        self.data, self.salt, self.piece = data, salt, piece
         self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * n_x * (n_x + n_d + n_o))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.sequences import Sequences
 from sojourn.em.checkpoint import Checkpoint
+from sojourn.em.durations import families_of
 from sojourn.em.labels import clip_stays, labelled_start, read_labels
-from sojourn.em.start import fit_params
+from sojourn.em.start import fit_params, with_tails_and_ends
 from sojourn.errors import SojournError
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
@@ -23,6 +25,10 @@ from sojourn.exact.params import Params, allows_self_transitions
 from sojourn.scale.passes import Partitions
 
 Floats = NDArray[np.float64]
+
+# Stays that pile up at the longest possible duration: share of them, and in tables from this size
+# on; in smaller ones it is no sign.
+AT_LIMIT, SHORTEST_LIMIT = 0.5, 4
 
 
 class HSMM(StateModel):
@@ -33,7 +39,7 @@ class HSMM(StateModel):
     n_states : int or "auto"
         Number of hidden states; "auto" compares several by cross-validation, see `select`.
     max_duration : int or "auto"
-        Longest stay in a state.
+        Number of steps up to which durations are free: the longest stay without a tail.
     init : {"spectral", "moments", "random"} or Params
         Where EM starts. "spectral": the best of several starts, recovered from moments or random,
         after some EM on a small sample. "moments": the most likely recovered start, without
@@ -47,6 +53,14 @@ class HSMM(StateModel):
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
+    tail : bool or None
+        Whether stays may be longer than `max_duration`: one that is continues with a probability of
+        its own per state. None: in states whose durations are free. At ``max_duration=1`` with self
+        transitions the diagonal of the transitions is the tail.
+    ends : bool
+        Whether the ends of sequences are part of the model: a sequence ends where a stay does, with
+        a probability that depends on the state. If not, lengths say nothing and the last stay is
+        cut short by the end.
     pseudocount : float
         Added to the expected count of every possible entry, so that events that were not seen in
         training are unlikely rather than impossible.
@@ -56,7 +70,8 @@ class HSMM(StateModel):
         Whether a state may follow itself; None: no, unless there is only one state or
         `max_duration` is 1.
     clip : bool
-        Whether labelled stays longer than `max_duration` are cut to it; if not, they are an error.
+        Whether labelled stays longer than `max_duration` are cut to it, in a model without tails;
+        if not, they are an error there.
     unknown : {"error", "missing"}
         How a symbol that was not seen in training is treated.
     verbose : bool or None
@@ -69,7 +84,8 @@ class HSMM(StateModel):
     Attributes
     ----------
     params_ : Params
-        The four tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`.
+        The tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`,
+        `tailprob_` and `endprob_`.
         States are in the order of their most likely symbols, unless `init` or labels define it.
     expected_durations_ : array (n_states,)
         Mean duration of each state.
@@ -102,6 +118,8 @@ class HSMM(StateModel):
         max_iter: int = 500,
         tol: float | None = None,
         durations: str | Sequence[str] = "free",
+        tail: bool | None = None,
+        ends: bool = False,
         pseudocount: float = 0.01,
         left_censored: bool = False,
         self_transitions: bool | None = None,
@@ -117,6 +135,8 @@ class HSMM(StateModel):
         self.max_iter = max_iter
         self.tol = tol
         self.durations = durations
+        self.tail = tail
+        self.ends = ends
         self.pseudocount = pseudocount
         self.left_censored = left_censored
         self.self_transitions = self_transitions
@@ -160,13 +180,15 @@ class HSMM(StateModel):
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
         n_x, n_d = self._sizes(data)
         loops = allows_self_transitions(n_x, n_d, self.self_transitions)
+        tails = self._tails(n_x, n_d, loops)
         init, labels = self._check_init(n_x, n_d, data.n_symbols), None
         if isinstance(data, Sequences) and y is not None:
             labels = read_labels(y, data, lengths, n_x)
-            if labels is not None and not loops:
+            if labels is not None and not loops and not all(tails):
                 data, labels = clip_stays(data, labels, n_d, self.clip)
             if labels is not None and not isinstance(init, Params):
                 init = labelled_start(data, labels, n_x, n_d, loops)
+                init = with_tails_and_ends(init, tails, self.ends)
         if resume and checkpoint is None:
             raise SojournError("resume=True needs checkpoint=, the file to continue from")
         keep = None if checkpoint is None else self._checkpoint(checkpoint, data, (n_x, n_d))
@@ -185,6 +207,8 @@ class HSMM(StateModel):
                 durations=self.durations,
                 left_censored=self.left_censored,
                 self_transitions=loops,
+                tail=tails,
+                ends=self.ends,
                 labels=labels,
                 n_jobs=self.n_jobs,
                 callback=show,
@@ -202,7 +226,15 @@ class HSMM(StateModel):
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
         self.__dict__.update(learned)  # all or, if interrupted, nothing
+        _warn_of_limit(params)
         return self
+
+    def _tails(self, n_x: int, n_d: int, loops: bool) -> list[bool]:
+        """Which states have a tail."""
+        families = families_of(self.durations, n_x)
+        if n_d == 1 and loops:
+            return [False] * n_x
+        return [name == "free" if self.tail is None else bool(self.tail) for name in families]
 
     def _checkpoint(
         self, path: Any, data: Sequences | Partitions, size: tuple[int, int]
@@ -238,6 +270,12 @@ class HSMM(StateModel):
                 f"init has {given[0]} states, stays to {given[1]} and {given[2]} symbols; the "
                 f"model has n_states={n_x}, max_duration={n_d}, and the data {n_o} symbols"
             )
+        if self.init.ends != self.ends or (self.tail is False and self.init.tail.any()):
+            raise SojournError(
+                f"init {'has' if self.init.ends else 'has no'} end and "
+                f"{'a' if self.init.tail.any() else 'no'} tail, but ends={self.ends} and "
+                f"tail={self.tail}; give tables that agree with these arguments"
+            )
         return self.init
 
 
@@ -245,8 +283,29 @@ def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | N
     """The same model with its states in the order of their most likely symbols."""
     top = params.emission.argmax(axis=1)
     order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
-    tables = (params.start, params.transition[:, order], params.duration, params.emission)
-    return Params(*(t[order] for t in tables)), None if initial is None else initial[order]
+    ordered = Params(
+        params.start[order],
+        params.transition[np.ix_(order, order)],
+        params.duration[order],
+        params.emission[order],
+        tail=params.tail[order],
+        end=None if params.end is None else params.end[order],
+        empty=params.empty,
+    )
+    return ordered, None if initial is None else initial[order]
+
+
+def _warn_of_limit(params: Params) -> None:
+    """Warn of states most of whose stays are as long as they can be."""
+    n_d = params.max_duration
+    full = np.flatnonzero((params.duration[:, -1] > AT_LIMIT) & (params.tail == 0.0))
+    if n_d >= SHORTEST_LIMIT and full.size:
+        share = params.duration[full[0], -1]
+        warnings.warn(
+            f"{share:.0%} of the stays in state {full[0]} last max_duration={n_d} steps, the "
+            f"longest possible: they may be cut short; use tail=True or a larger max_duration",
+            stacklevel=3,
+        )
 
 
 class Progress:

@@ -152,6 +152,9 @@ def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int
     for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):
         parametric = None if name == "free" else FAMILIES[name].box(params.max_duration)
         free += int((row > 0).sum()) - 1 if parametric is None else len(parametric)
+    free += int((params.tail > 0).sum())
+    if params.end is not None:
+        free += int(((params.end > 0) & (params.end < 1)).sum()) + (params.empty > 0)
     return free
 
 

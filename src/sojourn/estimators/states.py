@@ -17,7 +17,7 @@ from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
 from sojourn.estimators.select import n_parameters
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
-from sojourn.exact.forward import filtered, log_prob, next_symbol, surprise
+from sojourn.exact.forward import filtered, log_prob, next_symbol, split_steps, surprise
 from sojourn.exact.params import Params
 from sojourn.exact.viterbi import Decoded, Segment, decode, stays
 from sojourn.io.sources import Scan
@@ -47,8 +47,18 @@ class StateModel(SequenceModel):
 
     @property
     def durationprob_(self) -> Floats:
-        """``durationprob_[i, d - 1] = p(d | i)``."""
+        """``durationprob_[i, d - 1] = p(d | i)``; the last column, with a tail, that or longer."""
         return self._fitted().duration
+
+    @property
+    def tailprob_(self) -> Floats:
+        """``tailprob_[i] = p(one more step | a stay in i has lasted max_duration steps)``."""
+        return self._fitted().tail
+
+    @property
+    def endprob_(self) -> Floats | None:
+        """``endprob_[i] = p(the sequence ends | a stay in i is over)``; None without ends."""
+        return self._fitted().end
 
     @property
     def emissionprob_(self) -> Floats:
@@ -57,13 +67,12 @@ class StateModel(SequenceModel):
 
     @property
     def expected_durations_(self) -> Floats:
-        """Mean duration of each state, in steps."""
-        D = self._fitted().duration
-        return D @ np.arange(1, D.shape[1] + 1)
+        """Mean duration of each state, in steps, with its tail."""
+        return self._fitted().mean_durations
 
     @property
     def occupancy_(self) -> Floats:
-        """Long-run fraction of time in each state."""
+        """Long-run fraction of time in each state, of a run without end."""
         A = self._fitted().transition
         # Averaging over two steps makes a cycle of states converge, too.
         visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ self.startprob_
@@ -76,6 +85,8 @@ class StateModel(SequenceModel):
     def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
 
+        With ends, the last number of each sequence is the surprise of its end.
+
         Parameters
         ----------
         X, lengths
@@ -83,7 +94,7 @@ class StateModel(SequenceModel):
         """
         sequences = self._encode(X, lengths)
         steps = surprise(self._fitted(), sequences, self.initial_, self.n_jobs)
-        return np.split(steps, sequences.offsets[1:-1])
+        return split_steps(steps, sequences.offsets, self._fitted().ends)
 
     def predict(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.int32]]:
         """The most probable path of states of each sequence (Viterbi).
@@ -153,7 +164,8 @@ class StateModel(SequenceModel):
         Returns
         -------
         array (n, max_duration)
-            Column r is the probability of r more steps; column 0: the stay ends here.
+            Column r is the probability of r more steps; column 0: the stay ends here. With a tail
+            the last column is for that many or more.
         """
         return self._now(X, lengths).sum(axis=1)
 
@@ -169,13 +181,14 @@ class StateModel(SequenceModel):
 
         Returns
         -------
-        array (n, n_symbols)
-            Columns in the order of `vocabulary_`.
+        array (n, n_symbols), or (n, n_symbols + 1) with ends
+            Columns in the order of `vocabulary_`, then that the sequence has ended by then.
         """
-        return next_symbol(self._fitted(), self._now(X, lengths), positive_int("horizon", horizon))
+        alpha = self._now(X, lengths, begun=False)
+        return next_symbol(self._fitted(), alpha, positive_int("horizon", horizon), self.initial_)
 
     def sample(
-        self, n: int = 1, length: Any = 100, random_state: Any = None, return_states: bool = False
+        self, n: int = 1, length: Any = None, random_state: Any = None, return_states: bool = False
     ) -> Any:
         """Draw sequences from the model.
 
@@ -183,13 +196,15 @@ class StateModel(SequenceModel):
         ----------
         n : int
             Number of sequences.
-        length : int or sequence of int
-            Length of each.
+        length : int or sequence of int, optional
+            Length of each, whatever the ends. None: drawn to the end; without ends, 100.
         random_state : int, Generator or None
         return_states : bool
             Whether to return the states too, as a list of arrays.
 
         """
+        if length is None and not self._fitted().ends:
+            length = 100
         codes, offsets, states, _ = sample(
             self._fitted(), n, length, random_state, self.n_jobs, self.initial_
         )
@@ -232,11 +247,17 @@ class StateModel(SequenceModel):
         check_is_fitted(self)
         return self.params_
 
-    def _now(self, X: Any, lengths: Any) -> Floats:
-        """p(state, steps remaining | the sequence) at the end of each, (n, n_x, n_d)."""
+    def _now(self, X: Any, lengths: Any, begun: bool = True) -> Floats:
+        """p(state, steps remaining | the sequence) at the end of each, (n, n_x, n_d).
+
+        Zeros for sequences without symbols, which must not be where they have to have `begun`.
+        """
         sequences = self._encode(X, lengths)
         alpha = filtered(self._fitted(), sequences, self.initial_, self.n_jobs)
-        lost = np.flatnonzero(alpha.sum(axis=(1, 2)) == 0)
+        if begun and np.any(sequences.lengths == 0):
+            i = int(np.argmin(sequences.lengths))
+            raise SojournError(f"sequence {i} ({sequences.ids[i]}) is empty, so it has no stay")
+        lost = np.flatnonzero((alpha.sum(axis=(1, 2)) == 0) & (sequences.lengths > 0))
         if lost.size:
             raise SojournError(_impossible(sequences, int(lost[0])))
         return alpha

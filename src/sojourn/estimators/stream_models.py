@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.estimators.stream import OnlineScorer, read_only
-from sojourn.exact.forward import Tables, filter_steps, new_state, tables
+from sojourn.exact.forward import Tables, ending, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
 from sojourn.spectral import lowrank_filter
@@ -95,16 +96,27 @@ class HSMMScorer(OnlineScorer):
         super().__init__(vocabulary, unknown, start)
 
     def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
+        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order.
+
+        With ends, one more number: that the sequence has ended by then.
+        """
         steps = positive_int("horizon", horizon)
-        if self._total == BEFORE_ANY:
-            alpha = self._model_tables.init[:, : self._params.max_duration]
-            if steps == 1:
-                return np.asarray(alpha.sum(axis=1) @ self._params.emission)
-            steps -= 1
-        else:
-            alpha = self._now()
-        return next_of_params(self._params, alpha[None], steps)[0]
+        n_d = self._params.max_duration
+        begun = self._total != BEFORE_ANY
+        alpha = self._now() if begun else np.zeros_like(self._alpha[:, :n_d])
+        initial = self._model_tables.init / (1.0 - self._params.empty)
+        return next_of_params(self._params, alpha[None], steps, initial)[0]
+
+    def end(self) -> float:
+        """Surprise of an end here, in nats; 0 where ends are not part of the model."""
+        if not self._params.ends:
+            return 0.0
+        if self._total == 0.0:
+            return math.inf
+        p = self._params.empty
+        if self._total != BEFORE_ANY:
+            p = ending(self._alpha, self._total, self._model_tables.stop) / self._total
+        return max(0.0, -math.log(p)) if p > 0.0 else math.inf
 
     def state_proba(self) -> Floats:
         """``p(state | all symbols so far)`` at the last symbol, one number per state.
@@ -121,7 +133,10 @@ class HSMMScorer(OnlineScorer):
         return self._now().sum(axis=1)
 
     def remaining(self) -> Floats:
-        """How much longer the present stay lasts: p(r more steps) for r = 0, 1 and so on."""
+        """How much longer the present stay lasts: p(r more steps) for r = 0, 1 and so on.
+
+        With a tail the last number is for that many or more.
+        """
         return self._now().sum(axis=0)
 
     def _now(self) -> Floats:
@@ -137,7 +152,8 @@ class HSMMScorer(OnlineScorer):
 
     def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
         forward = (self._alpha, self._total, self._work)
-        self._total = filter_steps(*self._model_tables, *forward, codes, 0, len(codes), out)[0]
+        tables = self._model_tables[:-1]
+        self._total = filter_steps(*tables, *forward, codes, 0, len(codes), out)[0]
 
     def _state(self) -> Floats:
         return np.append(self._total, self._alpha[:, : self._params.max_duration])

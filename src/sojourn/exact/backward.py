@@ -6,7 +6,12 @@ With beta_t[x, r] = p(o_t+1 ... o_T | x_t = x, r steps remain), scaled so that a
     beta_t[y, 1]     = Σ_x A[y, x] b(x) Σ_r D[x, r] beta_t+1[x, r],      beta_T = 1 / p(o_1 ... o_T)
 
 where b(x) = p(o_t+1 | x). That beta_T does not depend on r is what makes the last stay
-right-censored. A row of beta shifts by one column per step; here it stays where it is, in a buffer
+right-censored; with ends, beta_T[x, 1] = end[x] / p(o_1 ... o_T, the end) and the rest is zero. A
+stay in its tail looks ahead both ways:
+
+    beta_t[x, n_d] = b(x) (tail[x] beta_t+1[x, n_d] + (1 - tail[x]) beta_t+1[x, n_d - 1]).
+
+A row of beta shifts by one column per step; here it stays where it is, in a buffer
 longer than the row, and the place where it begins shifts instead.
 
 The forward pass is kept for a block of steps at a time. Sequences longer than a block keep only the
@@ -29,6 +34,7 @@ from sojourn.exact.forward import (
     Offsets,
     advance,
     begin,
+    ending,
     multiply,
     new_state,
     rescale,
@@ -55,7 +61,7 @@ class Data(NamedTuple):
 class Room(NamedTuple):
     """Arrays that a forward pass fills, block by block of `steps` steps."""
 
-    alpha: Floats  # W is R + LANES                                              (n_x, W)
+    alpha: Floats  # W is n_d + 1                                                (n_x, W)
     work: Floats  # scratch rows, see `new_state`                               (3, n_x + LANES)
     block: Floats  # row 0: alpha before the block, row j: after its step j      (steps + 1, n_x, W)
     scales: Floats  # the factor of each step                                    (steps + 1,)
@@ -68,10 +74,12 @@ class Sums(NamedTuple):
     """What the backward pass adds to; counts lack the factor that all their terms share."""
 
     log_probs: Floats  # one per sequence                                       (n,)
-    initial: Floats  # (n_x, R)
+    initial: Floats  # (n_x, n_d)
     transition: Floats  # in lanes                                              (n_x, H, 4)
-    duration: Floats  # (n_x, R)
+    duration: Floats  # (n_x, n_d)
     emission: Floats  # the last row for missing symbols                        (n_o + 1, n_x)
+    hold: Floats  # stays held in their tail, and counting down from it         (2, n_x)
+    end: Floats  # (n_x,)
     gamma: Floats  # p(state at t | sequence), or empty                         (n_total, n_x)
 
 
@@ -83,7 +91,7 @@ def _fill_block(  # type: ignore[no-untyped-def]
 
     Returns the new total, 0 if the codes are impossible, and the logarithm of the scales.
     """
-    init, A, D, B = model
+    init, A, D, B, hold, _ = model
     codes, labels, _ = data
     alpha, work, block, scales, entries, _, _ = room
     flat, rows = alpha.reshape(alpha.size), block.reshape(len(block), alpha.size)
@@ -100,7 +108,7 @@ def _fill_block(  # type: ignore[no-untyped-def]
             scale = rescale(total)
             if scale != 1.0:
                 log_scale += math.log(scale)
-            advance(alpha, scale, A, D, work)
+            advance(alpha, scale, A, D, hold, work)
         total = 0.0
         for i in range(flat.size):
             rows[j, i] = flat[i]
@@ -146,10 +154,10 @@ def _sweep_block(  # type: ignore[no-untyped-def]
     beta of step last - 1 is at the end of its buffer on entry, that of first - 1 on return;
     `is_first`: whether `first` is the first step of the sequence.
     """
-    _, _, D, B = model
+    _, _, D, B, hold, _ = model
     codes, labels, _ = data
     _, work, block, scales, entries, _, _ = room
-    _, initial, transition, duration, emission, gamma = sums
+    _, initial, transition, duration, emission, held, _, gamma = sums
     n_x = D.shape[0]
     R = np.uint64(D.shape[1])  # unsigned: the loops need no test for negative indices
     end = np.uint64(beta.shape[1]) - R
@@ -174,6 +182,11 @@ def _sweep_block(  # type: ignore[no-untyped-def]
                 ahead += D[x, r] * value
                 duration[x, r] += enter * value
                 beta[x, p + r] = k * value
+            if not at_start:
+                tail = block[j - 1, x, R - np.uint64(1)]
+                held[0, x] += tail * beta[x, p + R - np.uint64(1)]
+                if R > 1:
+                    held[1, x] += tail * beta[x, p + R - np.uint64(2)]
             work[1, x] = min(k * ahead, _CEILING)
             work[2, x] = posterior
             everything += posterior
@@ -192,6 +205,8 @@ def _sweep_block(  # type: ignore[no-untyped-def]
         p -= np.uint64(1)
         for x in range(n_x):
             beta[x, p] = min(work[2, x], _CEILING)
+            last = p + R - np.uint64(1)
+            beta[x, last] = hold[1, x] * beta[x, last] + hold[0, x] * beta[x, last + np.uint64(1)]
     for x in range(n_x):
         for r in range(R):
             back = R - np.uint64(1) - r  # from the end: the two places may overlap
@@ -199,8 +214,13 @@ def _sweep_block(  # type: ignore[no-untyped-def]
 
 
 @njit(**KERNEL)
-def expect_chunk(model, AT, data, first, last, steps, sums):  # type: ignore[no-untyped-def]
-    """Forward and backward over some sequences, a block of steps at a time; adds to the sums."""
+def expect_chunk(  # type: ignore[no-untyped-def]
+    model, AT, empty, data, first, last, steps, sums
+):
+    """Forward and backward over some sequences, a block of steps at a time; adds to the sums.
+
+    `empty` is the probability of a sequence without symbols.
+    """
     n_x, R = model.D.shape
     longest = 0
     for i in range(first, last):
@@ -213,6 +233,9 @@ def expect_chunk(model, AT, data, first, last, steps, sums):  # type: ignore[no-
     beta = np.zeros((n_x, R + steps))
     for i in range(first, last):
         start, stop = data.offsets[i], data.offsets[i + 1]
+        if start == stop:
+            sums.log_probs[i] = math.log(empty) if empty > 0.0 else -np.inf
+            continue
         n_blocks = (stop - start + steps - 1) // steps
         total, log_scale = -1.0, 0.0
         for k in range(n_blocks):
@@ -222,6 +245,7 @@ def expect_chunk(model, AT, data, first, last, steps, sums):  # type: ignore[no-
             log_scale += log
             if total <= 0.0:
                 break
+        total = ending(alpha, total, model.stop)
         if total <= 0.0:
             sums.log_probs[i] = -np.inf
             if sums.gamma.size > 0:
@@ -229,6 +253,11 @@ def expect_chunk(model, AT, data, first, last, steps, sums):  # type: ignore[no-
             continue
         sums.log_probs[i] = math.log(total) - log_scale
         beta[:, steps:] = 1.0 / total
+        if model.stop.size > 0:
+            beta[:, steps:] = 0.0
+            for x in range(n_x):
+                beta[x, steps] = model.stop[x] / total
+                sums.end[x] += alpha[x, 0] * beta[x, steps]
         for k in range(n_blocks - 1, -1, -1):
             lo = start + k * steps
             hi = min(lo + steps, stop)
@@ -248,4 +277,4 @@ def block_steps(n_cells: int, longest: int) -> int:
     """
     size = 8 * n_cells
     checkpoints = -(-longest * size // _CHECKPOINT_BYTES)
-    return min(longest, max(1, _BLOCK_BYTES // size, checkpoints))
+    return max(1, min(longest, max(_BLOCK_BYTES // size, checkpoints)))

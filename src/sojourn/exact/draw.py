@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sojourn.exact.params import Params, Rng
 
 Floats = NDArray[np.float64]
+
+LONGEST = 1 << 24  # symbols of a sequence that is drawn to its end
 
 
 @njit(cache=True, nogil=True)
@@ -38,13 +41,16 @@ def _pick(cumulative: Floats, u: float) -> int:
 
 
 class Cumulative(NamedTuple):
-    """Cumulative probabilities, each row ending in one."""
+    """Cumulative probabilities, each row ending in one; then plain ones."""
 
     start: Floats
     first: Floats  # durations of the first stay
     A: Floats
     D: Floats
     B: Floats
+    tail: Floats
+    end: Floats  # empty where sequences have a length that is given
+    empty: float
 
 
 class Drawn(NamedTuple):
@@ -57,23 +63,46 @@ class Drawn(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _sample_chunk(model, seeds, first, last, out):  # type: ignore[no-untyped-def]
+def _draw_one(model, seed, begin, limit, out, write):  # type: ignore[no-untyped-def]
+    """Draw a sequence to its end, or of `limit` symbols; its length. Written from `begin` on."""
+    draw = np.uint64(0)
+    ends = model.end.size > 0
+    if ends and model.empty > 0.0:
+        draw += np.uint64(1)
+        if uniform(seed, np.uint64(0)) < model.empty:
+            return 0
+    x, left = 0, 0
+    for t in range(limit):
+        if left == 0:
+            if ends and t > 0:
+                draw += np.uint64(1)
+                if uniform(seed, draw - np.uint64(1)) < model.end[x]:
+                    return t
+            x = _pick(model.start if t == 0 else model.A[x], uniform(seed, draw))
+            durations = model.first[x] if t == 0 else model.D[x]
+            left = 1 + _pick(durations, uniform(seed, draw + np.uint64(1)))
+            draw += np.uint64(2)
+            if left == durations.size and model.tail[x] > 0.0:
+                u = uniform(seed, draw)  # below tail^k with that probability
+                left += int(math.log1p(-u) / math.log(model.tail[x]))
+                draw += np.uint64(1)
+        if write:
+            out.codes[begin + t] = _pick(model.B[x], uniform(seed, draw))
+            out.states[begin + t] = x
+            out.remaining[begin + t] = left
+        draw += np.uint64(1)
+        left -= 1
+    return limit
+
+
+@njit(cache=True, nogil=True)
+def _sample_chunk(model, seeds, first, last, out, write):  # type: ignore[no-untyped-def]
+    """Draw some sequences, or their lengths only, into the offset after each."""
     for i in range(first, last):
-        draw = np.uint64(0)
-        left = 0
-        x = 0
-        for t in range(out.offsets[i], out.offsets[i + 1]):
-            if left == 0:
-                begins = t == out.offsets[i]
-                x = _pick(model.start if begins else model.A[x], uniform(seeds[i], draw))
-                durations = model.first[x] if begins else model.D[x]
-                left = 1 + _pick(durations, uniform(seeds[i], draw + np.uint64(1)))
-                draw += np.uint64(2)
-            out.codes[t] = _pick(model.B[x], uniform(seeds[i], draw))
-            draw += np.uint64(1)
-            out.states[t] = x
-            out.remaining[t] = left
-            left -= 1
+        begin, limit = out.offsets[i], out.offsets[i + 1] - out.offsets[i]
+        length = _draw_one(model, seeds[i], begin, limit if write else LONGEST, out, write)
+        if not write:
+            out.offsets[i + 1] = length
 
 
 def seeds_for(n: int, rng: Rng) -> NDArray[np.uint64]:
@@ -90,17 +119,20 @@ def cumulative_rows(table: Floats) -> Floats:
 def sample(
     params: Params,
     n: int,
-    length: ArrayLike,
+    length: ArrayLike | None = None,
     rng: Rng = None,
     n_jobs: int | None = None,
     initial: Floats | None = None,
 ) -> Drawn:
-    """Draw n sequences of one length, or of a length each, from a model.
+    """Draw n sequences to their ends, or of one length, or of a length each, from a model.
 
-    `initial` is the joint distribution of the first state and its remaining steps, (n_states,
-    max_duration), where stays may begin before a sequence.
+    A length that is given is the length: ends are left out. `initial` is the joint distribution of
+    the first state and its remaining steps, (n_states, max_duration), where stays may begin before
+    a sequence.
     """
-    lengths = np.asarray(length)
+    if length is None and not params.ends:
+        raise SojournError("a model without ends needs length=, the length of the sequences")
+    lengths = np.asarray(1 if length is None else length)
     if n < 1 or lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n,)):
         raise SojournError(
             f"expected a number of sequences of at least 1 and an integer length, or one for each; "
@@ -110,17 +142,29 @@ def sample(
         raise SojournError(f"a length of {lengths.min()} was asked for; the shortest is 1")
     offsets = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.broadcast_to(lengths, n), out=offsets[1:])
-    codes, states, remaining = np.empty((3, offsets[-1]), dtype=np.int32)
-    out = Drawn(codes, offsets, states, remaining)
     if initial is None:
         initial = params.start[:, None] * params.duration
     # A state that never comes first has no first stay; its row is not used.
     stays = np.where(initial.any(axis=1, keepdims=True), initial, params.duration)
     rows = (initial.sum(axis=1), stays, params.transition, params.duration, params.emission)
-    model, seeds = Cumulative(*map(cumulative_rows, rows)), seeds_for(n, rng)
+    end = params.end if length is None and params.end is not None else np.empty(0)
+    plain = {"tail": params.tail, "end": end, "empty": params.empty}
+    model = Cumulative(*map(cumulative_rows, rows), **plain)  # type: ignore[arg-type]
+    seeds, parts = seeds_for(n, rng), chunks(offsets)
 
-    def draw(bounds: tuple[int, int]) -> None:
-        _sample_chunk(model, seeds, *bounds, out)
+    def draw(out: Drawn, write: bool) -> None:
+        each(lambda bounds: _sample_chunk(model, seeds, *bounds, out, write), parts, n_jobs)
 
-    each(draw, chunks(offsets), n_jobs)
+    none = np.empty(0, np.int32)
+    if length is None:
+        draw(Drawn(none, offsets, none, none), write=False)
+        if offsets.max() >= LONGEST:
+            raise SojournError(
+                f"a sequence had not ended after {LONGEST} symbols: the model hardly ever "
+                f"ends; give length="
+            )
+        np.cumsum(offsets, out=offsets)
+    codes, states, remaining = np.empty((3, offsets[-1]), dtype=np.int32)
+    out = Drawn(codes, offsets, states, remaining)
+    draw(out, write=True)
     return out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sojourn.exact.backward import Data, Sums, block_steps, expect_chunk
-from sojourn.exact.forward import LANES, Codes, Floats, in_lanes, tables
+from sojourn.exact.forward import Codes, Floats, in_lanes, leaving, p_empty, tables
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
 from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
@@ -32,6 +32,9 @@ class ExpectedCounts:
     # Of the stays entered after the first. One cut by the end counts for all durations it may have.
     duration: Floats  # (n_states, max_duration)
     emission: Floats  # symbols in each state, without missing ones     (n_states, n_symbols)
+    tail: Floats  # steps held in the tail, and left it by counting down (n_states, 2)
+    end: Floats  # ends in each state                                   (n_states,)
+    n_empty: int  # sequences without symbols
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
         return ExpectedCounts(
@@ -40,6 +43,9 @@ class ExpectedCounts:
             self.transition + other.transition,
             self.duration + other.duration,
             self.emission + other.emission,
+            self.tail + other.tail,
+            self.end + other.end,
+            self.n_empty + other.n_empty,
         )
 
     @property
@@ -56,27 +62,35 @@ def _chunk_runner(
     gamma: Floats | None = None,
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
     """The function that a chunk of sequences is given to, as (first, last)."""
-    model = tables(params, initial)
-    AT = in_lanes(np.ascontiguousarray(params.transition.T))
+    model, empty = tables(params, initial), p_empty(params)
+    AT = in_lanes(np.ascontiguousarray(leaving(params)[0].T))
     known = np.empty(0, dtype=np.int32) if labels is None else labels
     data = Data(sequences.codes, known, sequences.offsets)
     log_probs = np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
-    n_cells = n_x * (model.D.shape[1] + LANES)
+    n_cells = n_x * (n_d + 1)
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
-        longest = int(np.diff(data.offsets[first : last + 1]).max())
-        initial, transition, duration, emission = (np.zeros_like(table) for table in model)
-        sums = Sums(log_probs, initial, transition, duration, emission, posterior)
-        expect_chunk(model, AT, data, first, last, block_steps(n_cells, longest), sums)
+        lengths = np.diff(data.offsets[first : last + 1])
+        steps = block_steps(n_cells, int(lengths.max()))
+        initial, transition, duration, emission, hold, _ = (np.zeros_like(t) for t in model)
+        end = np.zeros(n_x)
+        sums = Sums(log_probs, initial, transition, duration, emission, hold, end, posterior)
+        expect_chunk(model, AT, empty, data, first, last, steps, sums)
+        changes = (model.A * transition).reshape(n_x, -1)[:, :n_x].copy()
+        held, down = model.hold * hold
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=(model.init * initial)[:, :n_d].copy(),
-            transition=(model.A * transition).reshape(n_x, -1)[:, :n_x].copy(),
-            duration=(model.D * duration)[:, :n_d].copy(),
+            initial=model.init * initial,
+            transition=changes,
+            duration=model.D * duration,
             emission=np.ascontiguousarray(emission[:-1].T),
+            # What is in the tail of a state of one step leaves it by leaving the state.
+            tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),
+            end=end,
+            n_empty=int((lengths == 0).sum()),
         )
 
     return run

@@ -9,9 +9,15 @@ O(n_x² + n_x n_d). p(o_t+1 | o_1 ... o_t) is the ratio of two sums of alpha. Su
 step; whenever one falls below 2^-30 the next step multiplies by a power of two, which costs no
 precision, and no step ever waits for the sum of the one before.
 
-The kernels run r from 0, so r = 0 is the last step of a stay, and keep their tables in lanes of
-four so that the loops over r fill vector registers: rows of D are padded with zeros to a multiple
-of four, and rows of alpha with four more, for r > n_d.
+A stay in its tail, r = n_d, is held there with probability tail[x] before it counts down:
+
+    alpha_t+1[x, n_d] += b(x) tail[x] alpha_t[x, n_d],  and 1 - tail[x] of it goes to n_d - 1.
+
+With ends, A[y, x] is p(x | y) times 1 - end[y], and p(o_1 ... o_T, the end) = Σ_y alpha_T[y, 1]
+end[y]; without, it is the sum of alpha_T: the last stay may last longer. Where n_d = 1, what leaves
+a state is 1 - tail of what is there, which `tables` puts into A and the ends.
+
+The kernels run r from 0, so r = 0 is the last step of a stay.
 """
 
 from __future__ import annotations
@@ -48,22 +54,27 @@ _SMALL = 2.0**-30
 
 
 class Tables(NamedTuple):
-    """A model as the kernels read it; R is n_d, H is n_x / 4, rounded up to full lanes."""
+    """A model as the kernels read it; H is n_x / 4, rounded up."""
 
-    init: Floats  # p(x_1 = x, r remain)                                     (n_x, R)
-    A: Floats  # transition, each row in lanes                               (n_x, H, 4)
-    D: Floats  # duration                                                    (n_x, R)
+    init: Floats  # p(not empty, x_1 = x, r remain)                          (n_x, n_d)
+    A: Floats  # p(does not end, next state), each row in lanes              (n_x, H, 4)
+    D: Floats  # duration                                                    (n_x, n_d)
     B: Floats  # emission, one row per symbol; the last row for missing      (n_o + 1, n_x)
-
-
-def _pad_lanes(table: Floats) -> Floats:
-    """The table with zeros after its rows, up to a multiple of four."""
-    return np.pad(table, ((0, 0), (0, -table.shape[1] % LANES)))
+    hold: Floats  # of r = n_d: what is held there, what counts down         (2, n_x)
+    stop: Floats  # p(ends | last step of a stay); empty without ends        (n_x,) or (0,)
 
 
 def in_lanes(square: Floats) -> Floats:
     """A square table with its rows cut into lanes of four, the last one padded with zeros."""
-    return _pad_lanes(square).reshape(len(square), -1, LANES)
+    padded = np.pad(square, ((0, 0), (0, -square.shape[1] % LANES)))
+    return padded.reshape(len(square), -1, LANES)
+
+
+def leaving(params: Params) -> tuple[Floats, Floats]:
+    """p(no end, next state | last step of a stay) and p(end | last step of a stay)."""
+    leaves = 1.0 - params.tail if params.max_duration == 1 else np.ones(params.n_states)
+    end = np.zeros(params.n_states) if params.end is None else params.end
+    return params.transition * (leaves * (1.0 - end))[:, None], leaves * end
 
 
 def tables(params: Params, initial: Floats | None = None) -> Tables:
@@ -79,12 +90,16 @@ def tables(params: Params, initial: Floats | None = None) -> Tables:
             f"the initial table has shape {np.shape(initial)}; it needs the shape of the duration "
             f"table, {params.duration.shape}: one row per state, one column per remaining step"
         )
+    A, stop = leaving(params)
+    counts_down = np.ones(params.n_states) if params.max_duration == 1 else 1.0 - params.tail
     return Tables(
-        init=_pad_lanes(np.asarray(initial, dtype=np.float64)),
-        A=in_lanes(params.transition),
-        D=_pad_lanes(params.duration),
+        init=np.array(initial, dtype=np.float64, order="C") * (1.0 - params.empty),
+        A=in_lanes(A),
+        D=params.duration,
         # Code -1 (missing) indexes the last row: every state explains it equally well.
         B=np.vstack([params.emission.T, np.ones(params.n_states)]),
+        hold=np.stack([params.tail, counts_down]),
+        stop=stop if params.ends else np.empty(0),
     )
 
 
@@ -94,8 +109,8 @@ def new_state(D: Floats) -> tuple[Floats, Floats]:
 
     Rows of the scratch: 0 emission factors b, 1 mass leaving each state, 2 mass entering each.
     """
-    n_x, R = D.shape
-    return np.zeros((n_x, R + LANES)), np.zeros((3, n_x + LANES))
+    n_x, n_d = D.shape
+    return np.zeros((n_x, n_d + 1)), np.zeros((3, n_x + LANES))
 
 
 @njit(**KERNEL)
@@ -130,16 +145,18 @@ def multiply(work: Floats, source: int, M: Floats, target: int) -> None:
 @njit(**KERNEL)
 def begin(alpha: Floats, init: Floats, work: Floats) -> None:
     """The first step: alpha[x, r] = init[x, r] b(x)."""
-    n_x, R = init.shape
+    n_x, n_d = init.shape
     for x in range(n_x):
-        for r in range(R):
+        for r in range(n_d):
             alpha[x, r] = init[x, r] * work[0, x]
 
 
 @njit(**KERNEL)
-def advance(alpha: Floats, scale: float, A: Floats, D: Floats, work: Floats) -> None:
+def advance(  # type: ignore[no-untyped-def]
+    alpha, scale, A, D, hold, work
+) -> None:
     """One more step, in place, times scale; leaves the mass that enters each state in work[2]."""
-    n_x, R = D.shape
+    n_x, n_d = D.shape
     for y in range(n_x):
         work[1, y] = alpha[y, 0] * scale
     multiply(work, 1, A, 2)
@@ -147,8 +164,23 @@ def advance(alpha: Floats, scale: float, A: Floats, D: Floats, work: Floats) -> 
         stay = work[0, x] * scale
         enter = work[0, x] * work[2, x]
         work[2, x] = enter
-        for r in range(R):  # reads ahead of what it writes, so that it vectorises
+        last = alpha[x, n_d - 1]
+        alpha[x, n_d - 1] = hold[1, x] * last
+        alpha[x, n_d] = hold[0, x] * last
+        for r in range(n_d):  # reads ahead of what it writes, so that it vectorises
             alpha[x, r] = stay * alpha[x, r + 1] + enter * D[x, r]
+        alpha[x, n_d] = 0.0
+
+
+@njit(**KERNEL)
+def ending(alpha: Floats, total: float, stop: Floats) -> float:
+    """The probability that the sequence ends here, or just is so far, where ends are not known."""
+    if stop.size == 0:
+        return total
+    p = 0.0
+    for x in range(stop.size):
+        p += alpha[x, 0] * stop[x]
+    return p
 
 
 @njit(**KERNEL)
@@ -161,11 +193,11 @@ def rescale(total: float) -> float:
 
 @njit(**KERNEL)
 def filter_steps(  # type: ignore[no-untyped-def]
-    init, A, D, B, alpha, total, work, codes, first, last, surprise
+    init, A, D, B, hold, alpha, total, work, codes, first, last, surprise
 ) -> tuple[float, float]:
     """Advance alpha, whose sum is total, over codes[first:last]; a total of -1 begins a sequence.
 
-    Writes -log p(o_t | past) to surprise[t] unless that is empty: infinite from the first
+    Writes -log p(o_t | past) to surprise[t - first] unless that is empty: infinite from the first
     impossible symbol on. Returns the new total and the logarithm of the scales it contains. The
     tables come one by one: a stream calls this for every symbol, and a tuple takes longer to pass.
     """
@@ -181,35 +213,48 @@ def filter_steps(  # type: ignore[no-untyped-def]
             if scale != 1.0:
                 log_scale += math.log(scale)
             before = total * scale
-            advance(alpha, scale, A, D, work)
+            advance(alpha, scale, A, D, hold, work)
         total = 0.0
         for i in range(flat.size):
             total += flat[i]
         if surprise.size > 0:
             # Rounding may lift a ratio above one; a surprise is not negative.
-            surprise[t] = max(0.0, -math.log(total / before)) if total > 0.0 else np.inf
+            value = max(0.0, -math.log(total / before)) if total > 0.0 else np.inf
+            surprise[t - first] = value
     return total, log_scale
 
 
 class Outputs(NamedTuple):
     """What a forward pass fills; an empty array is not wanted."""
 
-    surprise: Floats = np.empty(0)  # (n_total,)
+    surprise: Floats = np.empty(0)  # (n_total,), or (n_total + n,) with ends
     log_probs: Floats = np.empty(0)  # (n,)
     finals: Floats = np.empty((0, 0, 0))  # alpha at the end of each sequence   (n, n_x, n_d)
 
 
 @njit(**KERNEL)
-def _filter_chunk(model, codes, offsets, first, last, out):  # type: ignore[no-untyped-def]
-    """The forward pass over some sequences."""
-    init, A, D, B = model
+def _filter_chunk(model, codes, offsets, empty, first, last, out):  # type: ignore[no-untyped-def]
+    """The forward pass over some sequences; `empty` is the probability of one without symbols."""
+    init, A, D, B, hold, stop = model
     alpha, work = new_state(D)
+    ends = stop.size > 0
     for i in range(first, last):
+        start, end = offsets[i], offsets[i + 1]
+        at = start + i if ends else start
+        steps = out.surprise[at : at + end - start]
         total, log_scale = filter_steps(
-            init, A, D, B, alpha, -1.0, work, codes, offsets[i], offsets[i + 1], out.surprise
+            init, A, D, B, hold, alpha, -1.0, work, codes, start, end, steps
         )
+        before, total_end = total, total
+        if start == end:
+            before, total_end = 1.0, empty
+        elif ends:
+            total_end = ending(alpha, total, stop)
+        if out.surprise.size > 0 and ends:
+            value = -math.log(total_end / before) if total_end > 0.0 else np.inf
+            out.surprise[at + end - start] = max(0.0, value)
         if out.log_probs.size > 0:
-            out.log_probs[i] = math.log(total) - log_scale if total > 0.0 else -np.inf
+            out.log_probs[i] = math.log(total_end) - log_scale if total_end > 0.0 else -np.inf
         if out.finals.size > 0:
             share = 1.0 / total if total > 0.0 else 0.0
             for x in range(out.finals.shape[1]):
@@ -217,13 +262,18 @@ def _filter_chunk(model, codes, offsets, first, last, out):  # type: ignore[no-u
                     out.finals[i, x, r] = alpha[x, r] * share
 
 
+def p_empty(params: Params) -> float:
+    """The probability of a sequence without symbols; where lengths say nothing, it is certain."""
+    return params.empty if params.ends else 1.0
+
+
 def _run(
     params: Params, sequences: Sequences, initial: Floats | None, n_jobs: int | None, out: Outputs
 ) -> None:
-    model = tables(params, initial)
+    model, empty = tables(params, initial), p_empty(params)
 
     def run(bounds: tuple[int, int]) -> None:
-        _filter_chunk(model, sequences.codes, sequences.offsets, *bounds, out)
+        _filter_chunk(model, sequences.codes, sequences.offsets, empty, *bounds, out)
 
     each(run, chunks(sequences.offsets), n_jobs)
 
@@ -252,11 +302,17 @@ def surprise(
 ) -> Floats:
     """-log p(o_t | o_1 ... o_t-1) at every step, all sequences end to end.
 
-    Infinite from the first symbol on that the model cannot produce.
+    Infinite from the first symbol on that the model cannot produce. With ends, the last number of
+    each sequence is that of its end.
     """
-    out = np.empty(len(sequences.codes))
+    out = np.empty(len(sequences.codes) + params.ends * len(sequences))
     _run(params, sequences, initial, n_jobs, Outputs(surprise=out))
     return out
+
+
+def split_steps(steps: Floats, offsets: Offsets, ends: bool) -> list[Floats]:
+    """One array per sequence of what :func:`surprise` returns for all of them."""
+    return np.split(steps, (offsets + ends * np.arange(len(offsets)))[1:-1])
 
 
 def filtered(
@@ -264,18 +320,35 @@ def filtered(
 ) -> Floats:
     """p(state, remaining steps | all symbols) at the end of each sequence, (n, n_states, n_d).
 
-    Column ``r`` is ``r + 1`` remaining steps, the last one seen included. All zeros where the model
-    cannot produce the sequence.
+    Column ``r`` is ``r + 1`` remaining steps, the last one seen included; the last column is the
+    tail, where there is one. All zeros where the model cannot produce the sequence, and where it
+    has no symbols.
     """
     out = np.empty((len(sequences), params.n_states, params.max_duration))
     _run(params, sequences, initial, n_jobs, Outputs(finals=out))
     return out
 
 
-def next_symbol(params: Params, alpha: Floats, horizon: int = 1) -> Floats:
-    """Distribution of the symbol `horizon` steps ahead, (n, n_symbols), given `filtered` alphas."""
-    for _ in range(horizon):
-        entering = alpha[:, :, 0] @ params.transition
-        alpha = np.concatenate([alpha[:, :, 1:], np.zeros_like(alpha[:, :, :1])], axis=2)
+def next_symbol(
+    params: Params, alpha: Floats, horizon: int = 1, initial: Floats | None = None
+) -> Floats:
+    """Distribution of the symbol `horizon` steps ahead, (n, n_symbols), given `filtered` alphas.
+
+    With ends, one more column: that the sequence has ended by then. A row of alpha that is zero
+    stands for a sequence that has not begun.
+    """
+    model = tables(params, initial)
+    A, stop = leaving(params)
+    ended = np.zeros(len(alpha))
+    new = ~alpha.any(axis=(1, 2))
+    for step in range(horizon):
+        entering = alpha[:, :, 0] @ A
+        ended = ended + alpha[:, :, 0] @ stop
+        held, down = alpha[:, :, -1:] * model.hold[0][:, None], alpha.copy()
+        down[:, :, -1] *= model.hold[1]
+        alpha = np.concatenate([down[:, :, 1:], held], axis=2)
         alpha = alpha + entering[:, :, None] * params.duration
-    return np.asarray(alpha.sum(axis=2) @ params.emission)
+        if step == 0:
+            alpha[new], ended[new] = model.init, params.empty
+    p = np.asarray(alpha.sum(axis=2) @ params.emission)
+    return np.column_stack([p, ended]) if params.ends else p

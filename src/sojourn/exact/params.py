@@ -1,8 +1,8 @@
-"""The four tables of a hidden semi-Markov model."""
+"""The tables of a hidden semi-Markov model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -30,6 +30,11 @@ class Params:
     ``emission`` and, when its time is up, gives way to a state drawn from its row of
     ``transition``. The end of a sequence cuts the last stay short.
 
+    With a ``tail``, stays have any length: one that has ``max_duration`` steps left, this one
+    included, still has as many after it with probability ``tail``. So durations below
+    ``max_duration`` are free, and the rest are geometric. With an ``end``, the sequence ends where
+    a stay does: then the last stay is complete.
+
     Parameters
     ----------
     start : array_like, shape (n_states,)
@@ -40,24 +45,39 @@ class Params:
         ``duration[i, d - 1] = p(d | i)``.
     emission : array_like, shape (n_states, n_symbols)
         ``emission[i, k] = p(k | i)``.
+    tail : array_like, shape (n_states,), optional
+        Below one; None for zeros. ``p(d | i) = duration[i, -1] (1 - tail[i])
+        tail[i]**(d - max_duration)`` from ``max_duration`` on.
+    end : array_like, shape (n_states,), optional
+        ``end[i] = p(the sequence ends | a stay in i is over)``; the rest, ``1 - end[i]``, is shared
+        out by the row of ``transition``. None where ends are not part of the model.
+    empty : float
+        Probability of a sequence without symbols, where ends are part of the model.
 
     Examples
     --------
     >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
     >>> p.n_states, p.max_duration, p.n_symbols
     (2, 2, 2)
+    >>> Params([1], [[1]], [[0, 1]], [[1]], tail=[0.9]).mean_durations
+    array([11.])
     """
 
     start: NDArray[np.float64]
     transition: NDArray[np.float64]
     duration: NDArray[np.float64]
     emission: NDArray[np.float64]
+    tail: NDArray[np.float64] = None  # type: ignore[assignment]  # None is read as zeros
+    end: NDArray[np.float64] | None = None
+    empty: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            table = _stochastic(field.name, getattr(self, field.name))
-            object.__setattr__(self, field.name, table)
+        for name in ("start", "transition", "duration", "emission"):
+            object.__setattr__(self, name, _stochastic(name, getattr(self, name)))
         n_x = self.n_states
+        for name in ("tail", "end"):
+            object.__setattr__(self, name, _each_state(name, getattr(self, name), n_x))
+        object.__setattr__(self, "empty", _empty(self.empty, self.end))
         expected = {"transition": (n_x, n_x), "duration": (n_x, None), "emission": (n_x, None)}
         for name, (rows, columns) in expected.items():
             shape = getattr(self, name).shape
@@ -74,7 +94,7 @@ class Params:
 
     @property
     def max_duration(self) -> int:
-        """Longest possible stay in a state."""
+        """Longest possible stay in a state, or where its tail begins."""
         return self.duration.shape[1]
 
     @property
@@ -82,11 +102,28 @@ class Params:
         """Number of symbols."""
         return self.emission.shape[1]
 
+    @property
+    def mean_durations(self) -> NDArray[np.float64]:
+        """Mean duration of each state, its tail included."""
+        steps = np.arange(1.0, self.max_duration + 1.0)
+        return np.asarray(self.duration @ steps + self.duration[:, -1] * self.steps_beyond)
+
+    @property
+    def steps_beyond(self) -> NDArray[np.float64]:
+        """Mean number of steps by which a stay that reaches its tail exceeds `max_duration`."""
+        return np.asarray(self.tail / (1.0 - self.tail))
+
     def __repr__(self) -> str:
+        more = [name for name, given in (("tail", self.tail.any()), ("end", self.ends)) if given]
         return (
             f"Params(n_states={self.n_states}, max_duration={self.max_duration}, "
-            f"n_symbols={self.n_symbols})"
+            f"n_symbols={self.n_symbols}{''.join(f', {name}' for name in more)})"
         )
+
+    @property
+    def ends(self) -> bool:
+        """Whether ends of sequences are part of the model."""
+        return self.end is not None
 
     @classmethod
     def random(
@@ -131,16 +168,25 @@ class Params:
 
     @overload
     def sample(
-        self, n: int, length: ArrayLike, rng: Rng = ..., return_states: Literal[False] = ...
+        self,
+        n: int,
+        length: ArrayLike | None = ...,
+        rng: Rng = ...,
+        return_states: Literal[False] = ...,
     ) -> Sequences: ...
 
     @overload
     def sample(
-        self, n: int, length: ArrayLike, rng: Rng = ..., *, return_states: Literal[True]
+        self,
+        n: int,
+        length: ArrayLike | None = ...,
+        rng: Rng = ...,
+        *,
+        return_states: Literal[True],
     ) -> tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]: ...
 
     def sample(
-        self, n: int, length: ArrayLike, rng: Rng = None, return_states: bool = False
+        self, n: int, length: ArrayLike | None = None, rng: Rng = None, return_states: bool = False
     ) -> Sequences | tuple[Sequences, NDArray[np.int32], NDArray[np.int32]]:
         """Draw sequences of symbols from the model.
 
@@ -148,8 +194,9 @@ class Params:
         ----------
         n : int
             Number of sequences.
-        length : int or array_like of int, shape (n,)
-            Length of every sequence, or of each.
+        length : int or array_like of int, shape (n,), optional
+            Length of every sequence, or of each, whatever the ends; None: drawn to the end, for
+            models with ends.
         rng : int, numpy Generator or None
             Where the randomness comes from; equal generators give equal sequences.
         return_states : bool
@@ -204,7 +251,17 @@ class Params:
         from sojourn.exact.forward import log_prob
 
         vocabulary = np.arange(self.n_symbols, dtype=np.int64)
-        return log_prob(self, as_sequences(X, vocabulary=vocabulary), n_jobs=n_jobs)
+        sequences = as_sequences(X, vocabulary=vocabulary, empty=self.ends)
+        return log_prob(self, sequences, n_jobs=n_jobs)
+
+
+def check_without_tail_or_end(params: Params, what: str) -> None:
+    """Raise an error where a model has more than the paper's, whose class `what` is about."""
+    if params.tail.any() or params.ends:
+        raise SojournError(
+            f"{what} is about models of the paper, without tails and ends; give Params without "
+            f"tail= and end=, such as those of HSMM(tail=False)"
+        )
 
 
 def allows_self_transitions(
@@ -221,9 +278,8 @@ def allows_self_transitions(
     return self_transitions
 
 
-def _stochastic(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """A read-only copy of a table whose rows are probability distributions, or an error."""
-    dimensions = 1 if name == "start" else 2
+def _numbers(name: str, values: ArrayLike, dimensions: int) -> NDArray[np.float64]:
+    """A copy of a table of finite numbers that are not negative, or an error."""
     try:
         table = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -239,6 +295,37 @@ def _stochastic(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise SojournError(
             f"{name}{list(where)} is {table[where]}; probabilities are finite and not negative"
         )
+    return table
+
+
+def _each_state(name: str, values: ArrayLike | None, n_x: int) -> NDArray[np.float64] | None:
+    """A read-only copy of one probability per state; no tail is one of zero."""
+    if values is None and name == "end":
+        return None
+    table = np.zeros(n_x) if values is None else _numbers(name, values, 1)
+    if table.shape != (n_x,):
+        raise SojournError(f"{name} has shape {table.shape}; with {n_x} states it needs {(n_x,)}")
+    high = np.flatnonzero((table >= 1.0) if name == "tail" else (table > 1.0))
+    if high.size:
+        limit = "below 1, or stays never end" if name == "tail" else "at most 1"
+        raise SojournError(f"{name}[{high[0]}] is {table[high[0]]:.10g}; it must be {limit}")
+    table.flags.writeable = False
+    return table
+
+
+def _empty(value: float, end: NDArray[np.float64] | None) -> float:
+    """The probability of an empty sequence, or an error."""
+    if not isinstance(value, int | float | np.floating) or not 0.0 <= value < 1.0:
+        raise SojournError(f"empty is {value!r}; expected a probability below 1")
+    if value > 0.0 and end is None:
+        raise SojournError("empty is above 0, but ends are not part of the model; give end= too")
+    return float(value)
+
+
+def _stochastic(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """A read-only copy of a table whose rows are probability distributions, or an error."""
+    dimensions = 1 if name == "start" else 2
+    table = _numbers(name, values, dimensions)
     with np.errstate(over="ignore"):
         sums = np.atleast_1d(table.sum(-1))
     off = np.flatnonzero(np.abs(sums - 1.0) > ROW_TOLERANCE)

@@ -6,10 +6,13 @@ step t with r steps remaining, counting this one:
     M_t[x, r] = log b(x) + max(M_t-1[x, r + 1], E_t[x] + log D[x, r])
     E_t[x]    = max_y M_t-1[y, 1] + log A[y, x]
 
-Of these only M_t[x, 1], the best score of a stay in x that ends at t, is kept. Backtracking finds
-again, for each stay of the best path, where it began and what came before: O(n_x n_d) per stay, and
-one number per step and state in place of a table. The last stay is right-censored: it counts for
-all durations it may have had, log P(D >= d). Of equals the shorter stay and the lower state win.
+and, for a stay in its tail, M_t[x, n_d] + log tail[x] is one more way to M_t+1[x, n_d].
+
+Of these only M_t[x, 1], the best score of a stay in x that ends at t, and M_t[x, n_d] are kept.
+Backtracking finds again, for each stay of the best path, where it began and what came before:
+O(n_x n_d) per stay, O(n_x) per step in a tail, and two numbers per step and state in place of a
+table. Without ends the last stay is right-censored: it counts for all durations it may have had,
+log P(D >= d). Of equals the shorter stay and the lower state win.
 """
 
 from __future__ import annotations
@@ -20,7 +23,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.exact.forward import KERNEL, LANES, Floats, Tables, surprise, tables
+from sojourn.exact.forward import (
+    KERNEL,
+    LANES,
+    Floats,
+    Tables,
+    p_empty,
+    split_steps,
+    surprise,
+    tables,
+)
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -37,13 +49,22 @@ class Decoded(NamedTuple):
     impossible_at: NDArray[np.int64]  # of each sequence: the step at which no path is left, or -1
 
 
+class Seen(NamedTuple):
+    """What backtracking needs of one sequence."""
+
+    ends: Floats  # M_t[x, 1]                                                (longest, n_x)
+    tops: Floats  # M_t[x, n_d]                                              (longest, n_x)
+    codes: NDArray[np.int32]
+    start: int  # where the sequence begins in codes
+
+
 @njit(**KERNEL)
-def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
-    """E[x] = max_y best[y, 0] + A[y, x] for all x."""
+def _enter(ends, t, A, enter) -> None:  # type: ignore[no-untyped-def]
+    """E[x] = max_y ends[t, y] + A[y, x] for all x."""
     for h in range(A.shape[1]):
         e0, e1, e2, e3 = -np.inf, -np.inf, -np.inf, -np.inf
         for y in range(A.shape[0]):
-            ended = best[y, 0]
+            ended = ends[t, y]
             e0 = max(e0, ended + A[y, h, 0])
             e1 = max(e1, ended + A[y, h, 1])
             e2 = max(e2, ended + A[y, h, 2])
@@ -52,62 +73,92 @@ def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
 
 
 @njit(**KERNEL)
+def _entry(seen, A, x, s) -> tuple[float, int]:  # type: ignore[no-untyped-def]
+    """The best score at which x is entered at step s, and the state before; -1 for none."""
+    if s == 0:
+        return 0.0, -1
+    e, y = -np.inf, -1
+    for z in range(A.shape[0]):
+        score = seen.ends[s - 1, z] + A[z, x // LANES, x % LANES]
+        if score > e:
+            e, y = score, z
+    return e, y
+
+
+@njit(**KERNEL)
 def _stay_before(  # type: ignore[no-untyped-def]
-    ends, A, B, codes, start, t, x, durations, first_durations
+    seen, model, t, x, durations, first_durations, release
 ) -> tuple[float, int, int]:
     """The best stay in x whose last step is t - 1: its score, length, and the state before it.
 
-    Lengths weigh as in `durations`, or `first_durations` for a stay that begins with the sequence.
+    Lengths weigh as in `durations`, or `first_durations` for a stay that begins with the sequence;
+    `release` is what leaving the tail adds.
     """
+    init, A, D, B, hold, _ = model
+    n_d = D.shape[1]
     top, length, source = -np.inf, 0, -1
-    seen = 0.0
-    for d in range(1, min(t, durations.shape[1]) + 1):
+    emitted = 0.0
+    for d in range(1, min(t, n_d - 1) + 1):
         s = t - d
-        seen += B[codes[start + s], x]
-        e, y = 0.0, -1
-        if s > 0:
-            e = -np.inf
-            for z in range(A.shape[0]):
-                score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
-                if score > e:
-                    e, y = score, z
-        score = e + seen + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
+        emitted += B[seen.codes[seen.start + s], x]
+        e, y = _entry(seen, A, x, s)
+        score = e + emitted + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
         if score > top:
             top, length, source = score, d, y
-    return top, length, source
+    s = t - n_d
+    if s < 0 or seen.tops[s, x] + emitted + release[x] <= top:
+        return top, length, source
+    top = seen.tops[s, x] + emitted + release[x]
+    while True:  # how long it was held in the tail
+        e, y = _entry(seen, A, x, s)
+        entering = e + (D[x, n_d - 1] if s > 0 else init[x, n_d - 1])
+        if s == 0 or entering >= seen.tops[s - 1, x] + hold[0, x]:
+            return top, t - s, y
+        s -= 1
 
 
 @njit(**KERNEL)
 def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: ignore[no-untyped-def]
     """The best paths of some sequences; `model` holds logarithms, `tails` are log P(D >= d)."""
-    (init, A, D, B), (init_tail, tail) = model, tails
-    n_x, R = D.shape
+    (init, A, D, B, hold, stop), (init_tail, tail) = model, tails
+    n_x, n_d = D.shape
     longest = 0
     for i in range(first, last):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    best = np.full((n_x, R + LANES), -np.inf)
+    best = np.full((n_x, n_d + 1), -np.inf)
     enter = np.zeros(LANES * A.shape[1])
-    ends = np.zeros((longest, n_x))
+    ends, tops = np.zeros((longest, n_x)), np.zeros((longest, n_x))
+    no_release = np.zeros(n_x)
     for i in range(first, last):
         start = offsets[i]
         n = offsets[i + 1] - start
-        for x in range(n_x):
-            for r in range(R):
-                best[x, r] = B[codes[start], x] + init[x, r]
-            ends[0, x] = best[x, 0]
-        for t in range(1, n):
-            _enter(best, A, enter)
+        if n == 0:
+            continue
+        seen = Seen(ends, tops, codes, start)
+        for t in range(n):
+            if t > 0:
+                _enter(ends, t - 1, A, enter)
             for x in range(n_x):
                 b = B[codes[start + t], x]
-                e = enter[x]
-                for r in range(R):  # reads ahead of what it writes, so that it vectorises
-                    staying = best[x, r + 1]
-                    entering = e + D[x, r]
-                    best[x, r] = b + (entering if entering > staying else staying)
-                ends[t, x] = best[x, 0]
+                if t == 0:
+                    for r in range(n_d):
+                        best[x, r] = b + init[x, r]
+                else:
+                    e = enter[x]
+                    best[x, n_d] = best[x, n_d - 1] + hold[0, x]
+                    best[x, n_d - 1] += hold[1, x]
+                    for r in range(n_d):  # reads ahead of what it writes, so that it vectorises
+                        staying = best[x, r + 1]
+                        entering = e + D[x, r]
+                        best[x, r] = b + (entering if entering > staying else staying)
+                ends[t, x], tops[t, x] = best[x, 0], best[x, n_d - 1]
         top, state, length, source = -np.inf, -1, n, -1
         for x in range(n_x):
-            score, d, y = _stay_before(ends, A, B, codes, start, n, x, tail, init_tail)
+            if stop.size > 0:
+                score, d, y = _stay_before(seen, model, n, x, D, init, hold[1])
+                score += stop[x]
+            else:
+                score, d, y = _stay_before(seen, model, n, x, tail, init_tail, no_release)
             if score > top:
                 top, state, length, source = score, x, d, y
         found.log_prob[i] = top
@@ -119,7 +170,7 @@ def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: i
             t -= length
             if t > 0:
                 state = source
-                _, length, source = _stay_before(ends, A, B, codes, start, t, state, D, init)
+                _, length, source = _stay_before(seen, model, t, state, D, init, hold[1])
 
 
 def _tails(table: Floats) -> Floats:
@@ -145,14 +196,14 @@ def decode(
     """
     codes, offsets = sequences.codes, sequences.offsets
     model = tables(params, initial)
-    first_stays = model.init[:, : params.max_duration]
     with np.errstate(divide="ignore"):
         logs = Tables(*map(np.log, model))
-        tails = np.log(_tails(first_stays)), np.log(_tails(params.duration))
+        tails = np.log(_tails(model.init)), np.log(_tails(params.duration))
+        empty = float(np.log(p_empty(params)))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
         begins=np.empty(len(codes), dtype=np.bool_),
-        log_prob=np.empty(len(offsets) - 1),
+        log_prob=np.full(len(offsets) - 1, empty),
         impossible_at=np.full(len(offsets) - 1, -1, dtype=np.int64),
     )
 
@@ -163,7 +214,7 @@ def decode(
     impossible = np.flatnonzero(found.log_prob == -np.inf)
     if impossible.size:
         those = sequences[impossible]
-        steps = np.split(surprise(params, those, initial, n_jobs), those.offsets[1:-1])
+        steps = split_steps(surprise(params, those, initial, n_jobs), those.offsets, params.ends)
         found.impossible_at[impossible] = [int(np.argmax(np.isinf(row))) for row in steps]
     return found
 

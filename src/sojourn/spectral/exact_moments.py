@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.exact.params import Params
+from sojourn.exact.params import Params, check_without_tail_or_end
 from sojourn.spectral.holdout import Pieces
 from sojourn.spectral.moment_tables import Adjacent, Form, Gapped, Shape
 from sojourn.spectral.moments import Moments
@@ -53,6 +53,7 @@ def exact_moments(
     >>> H.shape, np.linalg.matrix_rank(H)
     ((9, 9), np.int64(4))
     """
+    check_without_tail_or_end(params, "exact_moments")
     form = Form.of(gapped, per_step)
     n_steps = length if per_step else 1
     shapes = [Shape(check_offsets(window), params.n_symbols, form) for window in windows]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.exact.params import Params
+from sojourn.exact.params import Params, check_without_tail_or_end
 from sojourn.spectral.exact_moments import step_matrix
 from sojourn.spectral.windows import choose_offsets, contiguous_offsets, theorem_offsets
 from sojourn.theory import modular
@@ -244,6 +244,7 @@ _MODULAR = _Arithmetic(
 def _report(
     params: Params, windows: str | Sequence[int], before: int | None, arithmetic: _Arithmetic
 ) -> RankReport:
+    check_without_tail_or_end(params, "a rank report")
     n_x, n_d, n_o = sizes = (params.n_states, params.max_duration, params.n_symbols)
     full = n_x * n_d
     steps = n_d if before is None else before
