@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sojourn.data.signals import Signals
     from sojourn.detect.detector import AnomalyDetector
     from sojourn.errors import SojournError
+    from sojourn.estimators.context_tree import ContextTree
     from sojourn.estimators.hsmm import HSMM
     from sojourn.estimators.select import select
     from sojourn.estimators.spectral_hsmm import SpectralHSMM
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from sojourn.io.sources import read, scan
     from sojourn.persist.saving import load
     from sojourn.report import write_report
-    from sojourn.spectral.exact_moments import exact_moments
     from sojourn.spectral.moments import Moments, count
+    from sojourn.theory.exact_moments import exact_moments
     from sojourn.theory.rank_report import exact_rank_report, rank_report
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "END",
     "HSMM",
     "AnomalyDetector",
+    "ContextTree",
     "Discretizer",
     "Moments",
     "OnlineScorer",
@@ -61,6 +63,7 @@ _MODULES = {
     "END": "data.end",
     "HSMM": "estimators.hsmm",
     "AnomalyDetector": "detect.detector",
+    "ContextTree": "estimators.context_tree",
     "Discretizer": "data.discretize",
     "Moments": "spectral.moments",
     "OnlineScorer": "estimators.stream",
@@ -72,7 +75,7 @@ _MODULES = {
     "as_sequences": "data.as_sequences",
     "count": "spectral.moments",
     "events_from_changes": "data.changes",
-    "exact_moments": "spectral.exact_moments",
+    "exact_moments": "theory.exact_moments",
     "exact_rank_report": "theory.rank_report",
     "load": "persist.saving",
     "rank_report": "theory.rank_report",

@@ -7,8 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-from benchmarks.contexts import score
 from benchmarks.contexts.choice import choose_trees, learn
 from benchmarks.contexts.counts import count_contexts, grow_trees
 from benchmarks.contexts.filter import run_filter
@@ -16,6 +14,8 @@ from benchmarks.contexts.model import ContextModel
 from benchmarks.contexts.operators import from_moments
 from benchmarks.contexts.pieces import all_pieces, split
 from benchmarks.contexts.trees import BUCKETS, BY_LENGTH, cut, grow, lay_out, locate, positions
+
+from benchmarks.contexts import score
 from sojourn import Params, Sequences
 
 ROUNDING = 1e-12  # sums of some hundred products below one

@@ -5,16 +5,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sojourn.spectral.count_sparse import Sparse, count_sparse
+from sojourn.spectral.holdout import split
+from sojourn.spectral.lowrank_filter import SIDE_BY_SIDE
+from sojourn.spectral.lowrank_operators import SharedOperators, decompose_sparse, pools
 
 import sojourn as sj
 from sojourn import SojournError, SpectralHSMM
 from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
-from sojourn.spectral.count_sparse import Sparse, count_sparse
 from sojourn.spectral.filter import make_filter, next_symbol, run_filter
-from sojourn.spectral.holdout import split
-from sojourn.spectral.lowrank_filter import SIDE_BY_SIDE
-from sojourn.spectral.lowrank_operators import SharedOperators, decompose_sparse, pools
 from sojourn.spectral.moment_tables import Form, Shape
 from sojourn.spectral.moments import count
 from sojourn.spectral.select_rank import decompose

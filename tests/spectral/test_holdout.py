@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sojourn.spectral.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 
 from sojourn import Sequences
 from sojourn.spectral import holdout
-from sojourn.spectral.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 
 # A share of n hashes is binomial; five standard deviations are passed once in two million draws.
 SIGMAS = 5

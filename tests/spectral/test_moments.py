@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sojourn.spectral.count_dense import TILE
 
 from sojourn import Params, Sequences, SojournError, count, exact_moments
 from sojourn.spectral import count_dense as counting
 from sojourn.spectral import holdout, reference
 from sojourn.spectral import moment_tables as tables
-from sojourn.spectral.count_dense import TILE
 from sojourn.spectral.moment_tables import Adjacent, Form, Shape
 from sojourn.spectral.moments import Tally
 

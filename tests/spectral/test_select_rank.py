@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from sojourn.spectral.count_sparse import Sparse
+from sojourn.spectral.holdout import split
 
 from sojourn import Params, Sequences, SojournError, SpectralHSMM, count, exact_moments
 from sojourn.spectral import select_rank as choice
-from sojourn.spectral.count_sparse import Sparse
 from sojourn.spectral.filter import make_filter, run_filter
-from sojourn.spectral.holdout import split
 from sojourn.spectral.select_rank import (
     EPSILONS,
     RANKS,

@@ -59,7 +59,7 @@ def recover_emission(
 
     Examples
     --------
-    >>> from sojourn.spectral.exact_moments import exact_moments
+    >>> from sojourn.theory.exact_moments import exact_moments
     >>> p = Params.random(2, 2, 3, rng=0)
     >>> M_LoR = exact_moments(p, [(0, 1)], gapped=True).tables[0].M_LoR[0]
     >>> E = recover_emission(M_LoR, n_states=2, rank=4, rng=np.random.default_rng(0))

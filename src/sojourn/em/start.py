@@ -26,7 +26,7 @@ from sojourn.exact.params import Params, Rng, allows_self_transitions
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.scale.threads import in_order
 from sojourn.spectral.moment_tables import Form, Gapped, Shape
-from sojourn.spectral.moments import Tally
+from sojourn.spectral.moments import WindowTally
 
 # Symbols of the smallest sample for each free parameter.
 SYMBOLS_PER_PARAMETER = 256
@@ -175,7 +175,7 @@ class _Look:
     """What a first pass gives: sizes of partitions, counts of symbols, moments to start from."""
 
     frequencies: NDArray[np.int64]
-    tally: Tally | None
+    tally: WindowTally | None
     sizes: dict[int, int] = field(default_factory=dict)
 
     def note(self, sequences: Sequences, number: int = 0) -> None:
@@ -192,7 +192,9 @@ class _Looking(Pass[_Look]):
 
     def empty(self) -> _Look:
         windows = [shape.offsets for shape in self.shapes]
-        tally = Tally(windows, self.n_symbols, Form.POOLED, holdout=False) if windows else None
+        tally = (
+            WindowTally(windows, self.n_symbols, Form.POOLED, holdout=False) if windows else None
+        )
         return _Look(np.zeros(self.n_symbols, np.int64), tally)
 
     def add(self, total: _Look, sequences: Sequences, partition: Partition) -> _Look:

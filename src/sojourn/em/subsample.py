@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.contexts.pieces import NO_LIMIT
 from sojourn.data.sequences import Sequences
 from sojourn.scale.hashing import mix
 from sojourn.scale.passes import Partition, Partitions, Pass
-from sojourn.spectral.holdout import NO_LIMIT
 
 SMALLEST = 1 << 14
 GROWTH = 4

@@ -32,6 +32,7 @@ class SequenceModel(BaseEstimator, ABC):
 
     n_states: Any
     max_duration: Any
+    ends: bool = False
     unknown: str
     n_jobs: int | None
     vocabulary_: NDArray[Any]
@@ -80,14 +81,17 @@ class SequenceModel(BaseEstimator, ABC):
         Parameters
         ----------
         X, y, lengths
-            As in `fit`; `y` is not used. Missing symbols are not counted.
+            As in `fit`; `y` is not used. Missing symbols are not counted; ends are, with
+            ``ends=True``.
         client
             As in `score_samples`.
         """
         if isinstance(X, Scan):
             return score_scan(self, X, client, lengths=lengths).per_symbol
         sequences = self._encode(X, lengths, client)
-        return float(self.score_samples(sequences).sum()) / max(int(sequences.n_observed.sum()), 1)
+        return float(self.score_samples(sequences).sum()) / max(
+            int(outcomes(sequences, self.ends).sum()), 1
+        )
 
     def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:
         """Write the fitted model to a file, atomically; `sojourn.load` reads it.
@@ -119,12 +123,11 @@ class SequenceModel(BaseEstimator, ABC):
                 "at a time: [model.surprise(part) for part in X]"
             )
         _no_client(client)
-        empty = getattr(self, "ends", False)
-        return as_sequences(X, lengths, self.vocabulary_, self.unknown, empty)
+        return as_sequences(X, lengths, self.vocabulary_, self.unknown, self.ends)
 
     def _readable(self, scan: Scan) -> Scan:
         """A scan whose empty sequences are malformed where the model has no ends."""
-        if getattr(self, "ends", False) or not scan.layout.empty:
+        if self.ends or not scan.layout.empty:
             return scan
         return replace(scan, layout=replace(scan.layout, empty=False))
 
@@ -134,7 +137,7 @@ class SequenceModel(BaseEstimator, ABC):
             _no_lengths(lengths)
             return Partitions.of(self._readable(X), self.n_jobs, client)
         _no_client(client)
-        return as_sequences(X, lengths, empty=getattr(self, "ends", False))
+        return as_sequences(X, lengths, empty=self.ends)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,13 +153,18 @@ class Scores:
 
     ids: NDArray[Any]  # (n,)
     lengths: NDArray[np.int64]  # number of symbols  (n,)
-    observed: NDArray[np.int64]  # number of symbols that are not missing  (n,)
+    observed: NDArray[np.int64]  # number of symbols that are not missing, and of ends  (n,)
     log_prob: Floats  # in nats  (n,)
 
     @property
     def per_symbol(self) -> float:
         """Log-likelihood per symbol over all sequences."""
         return float(self.log_prob.sum()) / max(int(self.observed.sum()), 1)
+
+
+def outcomes(sequences: Sequences, ends: bool) -> NDArray[np.int64]:
+    """Number of outcomes that each score is about: symbols, and the end where it is predicted."""
+    return sequences.n_observed + int(ends)
 
 
 def score_scan(
@@ -171,7 +179,7 @@ def score_scan(
     _no_lengths(lengths)
     own = replace(model._readable(scan), given=model.vocabulary_, unknown=model.unknown)
     partitions = replace(Partitions.of(own, model.n_jobs, client), watch=watch)
-    found = partitions.run(_Scoring(model._scorer()))
+    found = partitions.run(_Scoring(model._scorer(), model.ends))
     fields = ("ids", "lengths", "observed", "log_prob")
     return Scores(*(np.concatenate([getattr(s, name) for s in found]) for name in fields))
 
@@ -183,12 +191,13 @@ class _Scoring(Pass[list[Scores]]):
     ordered: ClassVar[bool] = True
 
     scorer: Scorer
+    ends: bool
 
     def empty(self) -> list[Scores]:
         return []
 
     def add(self, total: list[Scores], sequences: Sequences, partition: Partition) -> list[Scores]:
-        scores = (sequences.n_observed, self.scorer(sequences, n_jobs=1))
+        scores = (outcomes(sequences, self.ends), self.scorer(sequences, n_jobs=1))
         return [*total, Scores(sequences.ids, sequences.lengths, *scores)]
 
 

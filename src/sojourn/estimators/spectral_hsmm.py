@@ -1,58 +1,70 @@
-"""`SpectralHSMM`: the paper's estimator, in scikit-learn's form."""
+"""`SpectralHSMM`: operators from counts, in scikit-learn's form."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
+from sojourn.contexts.counts import ContextTally, Trees
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.estimators.base import Floats, Scorer, SequenceModel
+from sojourn.estimators.base import Floats, Scorer
+from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
 from sojourn.io.sources import Scan
-from sojourn.scale.passes import Partition, Partitions, Pass
-from sojourn.spectral.filter import AnyFilter, make_filter, next_symbol, raw_log_prob, run_filter
+from sojourn.scale.passes import Partitions
+from sojourn.spectral.answers import states_of
+from sojourn.spectral.choice import MAX_RANK, choose_trees, learn_contexts
+from sojourn.spectral.models import ContextModel, WindowModel
 from sojourn.spectral.moment_tables import Form
-from sojourn.spectral.moments import Moments, Tally
-from sojourn.spectral.select_rank import Choice, learn
-from sojourn.spectral.windows import candidate_offsets, choose_offsets
+from sojourn.spectral.moments import WindowTally
+from sojourn.spectral.paper import raw_log_prob
+from sojourn.spectral.select_rank import learn_windows
+from sojourn.spectral.windows import choose_offsets
 
-ALGORITHMS = ("adjacent", "pooled", "per_step")
+ALGORITHMS = ("contexts", "adjacent", "pooled", "per_step")
 WINDOWS = ("auto", "theorem", "contiguous")
 FILTERS = ("normalised", "raw")
 
 
-class SpectralHSMM(SequenceModel):
-    """A hidden semi-Markov model learned from moments: one pass, a few SVDs, no local optima.
+class SpectralHSMM(PredictiveModel):
+    """A hidden semi-Markov model learned from counts: one pass, one SVD, no local optima.
+
+    Pasts and futures of the data become contexts of variable length, read in runs; one pass counts
+    which futures follow which pasts; a singular value decomposition turns the counts into one
+    operator per symbol. Their predictions are mixed with a context tree's. How fine the contexts
+    are, how many directions count and the mixture are chosen by held-out likelihood.
 
     It has no parameters, only operators: it tells how likely a sequence is and what comes next,
-    not which state it is in. For states and durations, and for more accuracy from little data, see
-    `HSMM`.
+    not which state it is in. For states and durations see `HSMM`.
 
     Parameters
     ----------
-    n_states : int
-        Number of hidden states n_x.
-    max_duration : int
-        Longest stay in a state n_d; 1 gives the spectral hidden Markov model.
-    algorithm : {"adjacent", "pooled", "per_step"}
-        The form with touching windows, which is the most accurate and the fastest; or the paper's
+    n_states, max_duration : int or None
+        Number of hidden states n_x and longest stay n_d. They bound the rank, n_x · n_d; None lets
+        the data decide. The paper's algorithms need both.
+    algorithm : {"contexts", "adjacent", "pooled", "per_step"}
+        Contexts of variable length; or windows of fixed offsets: those that touch, or the paper's
         Algorithm 2 or 1.
+    ends : bool
+        Whether sequences end: the end is then predicted like a symbol, scored, and drawn. If not,
+        lengths say nothing.
     windows : {"auto", "theorem", "contiguous"} or sequence of int
-        Which symbols a window reads: chosen by held-out likelihood ("theorem" for the paper's two
-        algorithms), Theorem 1's, as many consecutive ones, or given offsets such as ``(0, 1, 4)``.
+        Which symbols a window reads, for the algorithms that have windows: Theorem 1's, as many in
+        a row, or given offsets such as ``(0, 1, 4)``. "auto" is Theorem 1's for the paper's two
+        algorithms, and as many in a row for "adjacent".
+    trees : Trees or None
+        Contexts to count over, such as ``trees_`` of another model; None grows them from the data.
     rank : int or "auto"
-        Number of singular directions; "auto" chooses it by held-out likelihood, up to
-        ``n_states * max_duration``.
+        Number of singular directions; "auto" chooses it by held-out likelihood.
     filter : {"normalised", "raw"}
-        How sequences are scored: by a true distribution, or by the log of the paper's signed
-        product, -inf where it is not positive.
+        How sequences are scored: by a true distribution, or, with windows, by the log of the
+        paper's signed product, -inf where it is not positive.
     self_transitions : bool or None
         Ignored: the spectral methods need not know. Accepted so that both estimators take it.
     unknown : {"error", "missing"}
@@ -64,19 +76,25 @@ class SpectralHSMM(SequenceModel):
 
     Attributes
     ----------
-    operators_ : Operators
-        What was learned: ``p(o_1 … o_T) = start · B_{o_1} ⋯ B_{o_T} · stop``.
+    operators_ : ContextOperators or Operators
+        What was learned: one operator per symbol.
     rank_ : int
         Number of singular directions in use.
     singular_values_ : array
-        Of the scaled moment matrix, largest first.
+        Of the scaled counts, largest first.
+    trees_ : Trees
+        The contexts; only with ``algorithm="contexts"``.
+    followers_ : Followers
+        The context tree beside the operators; only with contexts.
+    weight_ : float
+        Of the operators in the mixture; the rest is the context tree's. Only with contexts.
     window_ : tuple of int
-        Offsets of the window in use.
+        Offsets of the window; only with windows.
     epsilon_ : float
-        Least probability of a symbol before the filter makes them sum to one.
-    choice_ : Choice
+        Least probability of a symbol before the filter makes them sum to one; only with windows.
+    choice_ : ContextChoice or Choice
         What was compared on the held-out sequences, and how it scored.
-    moments_ : Moments
+    moments_ : ContextMoments or Moments
         The counts, and the sequences held out to choose by; `partial_fit` adds to both.
     vocabulary_ : array
         The symbols, sorted.
@@ -87,19 +105,21 @@ class SpectralHSMM(SequenceModel):
     --------
     >>> from sojourn import Params, SpectralHSMM
     >>> p = Params.random(2, 2, 3, rng=0)
-    >>> model = SpectralHSMM(2, 2).fit(p.sample(5000, 50, rng=1))
+    >>> model = SpectralHSMM().fit(p.sample(5000, 50, rng=1))
     >>> test = p.sample(100, 50, rng=2)
-    >>> bool(abs(model.score_samples(test) - p.log_prob(test)).mean() < 0.1)
+    >>> bool(abs(model.score_samples(test) - p.log_prob(test)).mean() < 0.2)
     True
     """
 
     def __init__(
         self,
-        n_states: int,
-        max_duration: int,
+        n_states: int | None = None,
+        max_duration: int | None = None,
         *,
-        algorithm: str = "adjacent",
+        algorithm: str = "contexts",
+        ends: bool = False,
         windows: str | Sequence[int] = "auto",
+        trees: Trees | None = None,
         rank: int | str = "auto",
         filter: str = "normalised",
         self_transitions: bool | None = None,
@@ -110,7 +130,9 @@ class SpectralHSMM(SequenceModel):
         self.n_states = n_states
         self.max_duration = max_duration
         self.algorithm = algorithm
+        self.ends = ends
         self.windows = windows
+        self.trees = trees
         self.rank = rank
         self.filter = filter
         self.self_transitions = self_transitions
@@ -124,7 +146,9 @@ class SpectralHSMM(SequenceModel):
         Parameters
         ----------
         X : Sequences, list of sequences, integer array (n, length), column with `lengths`, or Scan
-            A scan is read partition by partition, once; the result is the same to the bit.
+            A scan is read partition by partition: for a sample, from which the contexts are grown,
+            then once more to count. The result is the same to the bit. Empty sequences are valid
+            with ``ends=True``.
         y : ignored
         lengths : sequence of int, optional
             Lengths of the sequences that a stacked `X` holds end to end.
@@ -135,17 +159,22 @@ class SpectralHSMM(SequenceModel):
         -------
         SpectralHSMM
         """
+        self._check_arguments()
         data = self._training_data(X, lengths, client)
-        moments = self._count(data)
-        return self._keep(data.vocabulary, moments, *learn(moments, *self._how()))
+        if self.algorithm != "contexts":
+            return self._learn(counted(data, self._window_tally(data.n_symbols)), data)
+        trees, trials = self._grown(data)  # contexts of variable length
+        moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
+        return self._learn(moments, data, trials)  # one SVD
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
-        """Learn from more sequences: the moments add up, as if all had been given at once.
+        """Learn from more sequences: counts add up.
 
-        The first call freezes the vocabulary; give it a `Sequences` with all symbols in its
-        vocabulary if it does not hold them all. Each call learns the operators anew. Sequences
-        without ids of their own are numbered in the order in which they come; with ids, parts may
-        come in any order.
+        The first call freezes the vocabulary and the contexts (`trees_`), which are grown from its
+        sequences; make it a large one, or give ``trees=``, with which parts give the same model as
+        the whole. Give it a `Sequences` with all symbols in its vocabulary if it does not hold them
+        all. Each call learns the operators anew. Sequences without ids of their own are numbered in
+        the order in which they come; with ids, parts may come in any order.
 
         Parameters
         ----------
@@ -160,9 +189,10 @@ class SpectralHSMM(SequenceModel):
         --------
         >>> from sojourn import Params, SpectralHSMM
         >>> seqs = Params.random(2, 2, 3, rng=0).sample(400, 50, rng=1)
-        >>> parts = SpectralHSMM(2, 2).partial_fit(seqs[:100]).partial_fit(seqs[100:])
-        >>> bool((parts.operators_.B == SpectralHSMM(2, 2).fit(seqs).operators_.B).all())
-        True
+        >>> whole = SpectralHSMM().fit(seqs)
+        >>> parts = SpectralHSMM(trees=whole.trees_).partial_fit(seqs[:100])
+        >>> parts.partial_fit(seqs[100:]).moments_.n_total
+        20000
         """
         if not hasattr(self, "moments_"):
             return self.fit(X, lengths=lengths)
@@ -171,16 +201,159 @@ class SpectralHSMM(SequenceModel):
                 "this model was saved without its moments, so there is nothing that partial_fit "
                 "could add to; save it with moments=True, or fit again"
             )
+        self._check_arguments()
+        n_before, data = 0, None
         if isinstance(X, Scan):
             X = replace(X, given=self.vocabulary_, unknown=self.unknown)
-            moments = self.moments_ + self._count(self._training_data(X, lengths, None))
+            data = self._training_data(X, lengths, None)
         else:
-            sequences = self._encode(X, lengths)
-            moments = self.moments_ + self._count(sequences, self.moments_.n_sequences)
-        return self._keep(self.vocabulary_, moments, *learn(moments, *self._how()))
+            data, n_before = self._encode(X, lengths), self.moments_.n_sequences
+        if self.algorithm == "contexts":
+            tally = partial(ContextTally, self.trees_)
+            trials = () if self.trees is not None else self.choice_.trials
+        else:
+            tally, trials = self._window_tally(data.n_symbols), ()
+        moments = self.moments_ + counted(data, tally, self.n_jobs, n_before)
+        return self._learn(moments, data, trials)
+
+    def states_of(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """The predictive state after each prefix of each sequence: features for any learner.
+
+        Row t is what the first t + 1 symbols tell about the rest, in `rank_` numbers.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+
+        Returns
+        -------
+        list of array (length, rank_)
+
+        Examples
+        --------
+        >>> from sojourn import Params, SpectralHSMM
+        >>> seqs = Params.random(2, 2, 3, rng=0).sample(400, 50, rng=1)
+        >>> model = SpectralHSMM().fit(seqs)
+        >>> model.states_of(seqs[:3])[0].shape == (50, model.rank_)
+        True
+        """
+        states = states_of(self._model, self._encode(X, lengths), self._rank(), self.n_jobs)
+        return [rows[1:] for rows in states]
+
+    def transform(self, X: Any, *, lengths: Any = None) -> Floats:
+        """The predictive state after each sequence, (n, rank_).
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        states = states_of(self._model, self._encode(X, lengths), self._rank(), self.n_jobs)
+        return np.array([rows[-1] for rows in states])
+
+    def _rank(self) -> int:
+        return int(self._model.emission(0).shape[1])
+
+    def _check_arguments(self) -> None:
+        check_choice("algorithm", self.algorithm, ALGORITHMS)
+        check_choice("filter", self.filter, FILTERS)
+        check_choice("unknown", self.unknown, ("error", "missing"))
+        contexts = self.algorithm == "contexts"
+        if self.trees is not None and not isinstance(self.trees, Trees):
+            raise SojournError(f"trees is a {type(self.trees).__name__}; give trees_ of a model")
+        if contexts and not (isinstance(self.windows, str) and self.windows == "auto"):
+            raise SojournError(
+                f"windows={self.windows!r} is for fixed windows, and algorithm='contexts' has "
+                f"none; leave it out, or pass algorithm='adjacent', 'pooled' or 'per_step'"
+            )
+        if contexts and self.filter == "raw":
+            raise SojournError(
+                "filter='raw' is the paper's product over windows; pass algorithm='pooled' or "
+                "'per_step' with it"
+            )
+        if not contexts and (self.ends or self.trees is not None):
+            name = "ends=True" if self.ends else "trees="
+            raise SojournError(f"{name} is for algorithm='contexts', not {self.algorithm!r}")
+        for name in ("n_states", "max_duration"):
+            if getattr(self, name) is not None:
+                positive_int(name, getattr(self, name))
+            elif not contexts:
+                raise SojournError(f"algorithm={self.algorithm!r} needs {name}, an integer")
+
+    def _ranks(self) -> range:
+        """The ranks to choose from."""
+        if self.rank != "auto":
+            rank = positive_int("rank", self.rank)
+            return range(rank, rank + 1)
+        if self.n_states is None or self.max_duration is None:
+            return range(1, MAX_RANK + 1)
+        return range(1, int(self.n_states * self.max_duration) + 1)
+
+    def _grown(self, data: Sequences | Partitions) -> tuple[Trees, Any]:
+        """The trees of contexts, and what was compared to choose their size."""
+        if self.trees is not None:
+            if self.trees.n_symbols != data.n_symbols:
+                raise SojournError(
+                    f"the trees are over {self.trees.n_symbols} symbols and the data over "
+                    f"{data.n_symbols}; give data and trees one vocabulary"
+                )
+            return self.trees, ()
+        sizes = (data.n_symbols, self.ends, self._ranks())
+        return choose_trees(sample_of(data), *sizes, self.n_jobs, self.random_state or 0)
+
+    def _window_tally(self, n_o: int) -> Any:
+        n_x, n_d = self._size()
+        if n_x > n_o:
+            warnings.warn(
+                f"n_states is {n_x} but there are {n_o} symbols: assumption A3 of the paper (the "
+                f"emissions of the states are linearly independent) cannot hold, and states that "
+                f"emit alike differ by their order alone; use algorithm='contexts', or HSMM",
+                stacklevel=3,
+            )
+        windows = self.windows
+        if isinstance(windows, str):
+            check_choice("windows", windows, WINDOWS)
+            if windows == "auto":
+                windows = "contiguous" if self.algorithm == "adjacent" else "theorem"
+        offsets = choose_offsets(windows, n_x, n_d, n_o)
+        return partial(WindowTally, (offsets,), n_o, Form(self.algorithm))
+
+    def _learn(self, moments: Any, data: Sequences | Partitions, trials: Any = ()) -> Self:
+        """Operators from moments; all that was learned is kept at once, or nothing."""
+        seed, learned = self.random_state or 0, {"moments_": moments}
+        if self.algorithm == "contexts":
+            how = (self.ends, self._ranks(), trials, self.n_jobs, seed)
+            model, choice = learn_contexts(moments, *how)
+            operators: Any = model.operators
+            learned |= {"trees_": model.trees, "followers_": model.followers}
+            learned |= {"weight_": model.weight, "choice_": choice}
+        else:
+            n_x, n_d = self._size()
+            rank = None if self.rank == "auto" else positive_int("rank", self.rank)
+            operators, chosen = learn_windows(moments, rank, n_x * n_d, n_x, seed)
+            learned |= {"window_": moments.tables[0].offsets, "epsilon_": chosen.epsilon}
+            learned |= {"choice_": chosen}
+        learned |= {"operators_": operators, "rank_": operators.rank}
+        learned |= {"singular_values_": operators.singular_values}
+        learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        for name in ("_model", "trees_", "followers_", "weight_", "window_", "epsilon_"):
+            self.__dict__.pop(name, None)  # of the fit before
+        self.__dict__.update(learned)
+        return self
+
+    @cached_property
+    def _model(self) -> ContextModel | WindowModel:
+        """What was learned, laid out for scoring, once for each fit."""
+        if self.algorithm != "contexts":
+            return WindowModel(self.operators_, self.epsilon_)
+        parts = (self.trees_, self.operators_, self.followers_, self.weight_)
+        return ContextModel(*parts, self.ends)
 
     def _scorer(self) -> Scorer:
-        return partial(_log_prob, self._filter, raw=self.filter == "raw")
+        if self.filter == "raw":
+            return partial(_raw, self.operators_)
+        return super()._scorer()
 
     def _check_scores(self, log_prob: Floats) -> None:
         if self.filter == "raw" and (n_bad := int(np.isinf(log_prob).sum())):
@@ -190,116 +363,6 @@ class SpectralHSMM(SequenceModel):
                 stacklevel=3,
             )
 
-    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
 
-        It is the normalised filter's, whatever `filter` is; the raw product has no conditional
-        probabilities. A missing symbol has none: it is 0.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        """
-        sequences = self._encode(X, lengths)
-        return np.split(self._run(sequences)[0], sequences.offsets[1:-1])
-
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps after each sequence.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-
-        Returns
-        -------
-        array (n, n_symbols)
-            Columns in the order of `vocabulary_`.
-        """
-        steps = positive_int("horizon", horizon)
-        sequences = self._encode(X, lengths)
-        return next_symbol(self._filter, self._run(sequences)[1], sequences.lengths, steps)
-
-    def _count(self, data: Sequences | Partitions, n_before: int = 0) -> Moments:
-        """Moments of the data, which follow `n_before` sequences that were counted before."""
-        n_x, n_d, n_o = *self._size(), data.n_symbols
-        check_choice("algorithm", self.algorithm, ALGORITHMS)
-        check_choice("filter", self.filter, FILTERS)
-        check_choice("unknown", self.unknown, ("error", "missing"))
-        if n_x > n_o:
-            warnings.warn(
-                f"n_states is {n_x} but there are {n_o} symbols: assumption A3 of the paper (the "
-                f"emissions of the states are linearly independent) cannot hold, and states that "
-                f"emit alike differ by their order alone; use n_states <= {n_o}, or HSMM",
-                stacklevel=3,
-            )
-        counting = _Counting(self._windows(n_x, n_d, n_o), n_o, Form(self.algorithm))
-        if isinstance(data, Partitions):
-            tally = data.run(counting)
-        else:
-            tally = counting.empty()
-            tally.add(data, self.n_jobs, shift=n_before)
-        return tally.moments(self.n_jobs)
-
-    def _how(self) -> tuple[int | None, int, int, int | None, int]:
-        """The arguments of `learn` beside the moments."""
-        n_x, n_d = self._size()
-        rank = None if self.rank == "auto" else positive_int("rank", self.rank)
-        return rank, n_x * n_d, n_x, self.n_jobs, self.random_state or 0
-
-    def _keep(
-        self, vocabulary: NDArray[Any], moments: Moments, operators: Any, choice: Choice
-    ) -> Self:
-        learned: dict[str, Any] = {"moments_": moments, "operators_": operators, "choice_": choice}
-        learned |= {"rank_": operators.rank, "singular_values_": operators.singular_values}
-        learned |= {"window_": moments.tables[choice.table].offsets, "epsilon_": choice.epsilon}
-        learned |= {"vocabulary_": vocabulary, "n_symbols_": len(vocabulary)}
-        self.__dict__.pop("_filter", None)  # of the fit before
-        self.__dict__.update(learned)  # all or, if interrupted, nothing
-        return self
-
-    def _windows(self, n_x: int, n_d: int, n_o: int) -> tuple[tuple[int, ...], ...]:
-        windows = self.windows
-        if isinstance(windows, str):
-            check_choice("windows", windows, WINDOWS)
-            if windows == "auto" and self.algorithm == "adjacent":
-                return candidate_offsets(n_x, n_d, n_o)
-            windows = "theorem" if windows == "auto" else windows
-        return (choose_offsets(windows, n_x, n_d, n_o),)
-
-    @cached_property
-    def _filter(self) -> AnyFilter:
-        """The operators laid out for scoring, once for each fit."""
-        return make_filter(self.operators_, self.epsilon_)
-
-    def _run(self, sequences: Sequences) -> tuple[Floats, Floats]:
-        begins, ends = sequences.offsets[:-1], sequences.offsets[1:]
-        return run_filter(self._filter, sequences.codes, begins, ends, None, self.n_jobs)
-
-
-@dataclass(frozen=True)
-class _Counting(Pass[Tally]):
-    """The pass that counts windows; their sums are of integers, so that no order matters."""
-
-    windows: tuple[tuple[int, ...], ...]
-    n_symbols: int
-    form: Form
-
-    def empty(self) -> Tally:
-        return Tally(self.windows, self.n_symbols, self.form)
-
-    def add(self, total: Tally, sequences: Sequences, partition: Partition) -> Tally:
-        total.add(sequences, n_jobs=1)
-        return total
-
-
-def _log_prob(model: AnyFilter, sequences: Sequences, raw: bool, n_jobs: int | None) -> Floats:
-    """Log-probability of each sequence by the normalised filter, or by the raw product."""
-    codes, offsets = sequences.codes, sequences.offsets
-    if raw:
-        return raw_log_prob(model, codes, offsets, n_jobs)
-    surprise, _ = run_filter(model, codes, offsets[:-1], offsets[1:], None, n_jobs)
-    return -np.add.reduceat(surprise, offsets[:-1])
+def _raw(operators: Any, sequences: Sequences, n_jobs: int | None = None) -> Floats:
+    return raw_log_prob(operators, sequences)

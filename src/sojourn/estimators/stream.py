@@ -123,6 +123,13 @@ class OnlineScorer(ABC):
             Number of steps ahead, 1 for the next one.
         """
 
+    def end(self) -> float:
+        """Surprise of an end of the sequence here, in nats; 0 where ends are not modelled.
+
+        The stream stays where it is: `reset` starts a new sequence.
+        """
+        return 0.0
+
     def snapshot(self) -> Snapshot:
         """The state of the stream as a small dictionary that JSON can hold.
 

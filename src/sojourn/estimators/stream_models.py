@@ -1,4 +1,4 @@
-"""The `OnlineScorer` of each model: by observable operators, and by states."""
+"""The `OnlineScorer` of each model: by a filter, and by states."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
-from sojourn.estimators.stream import OnlineScorer, read_only
+from sojourn.estimators.stream import OnlineScorer
+from sojourn.estimators.stream_filter import FilterScorer
 from sojourn.exact.forward import Tables, ending, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
-from sojourn.spectral import lowrank_filter
-from sojourn.spectral.filter import AnyFilter, Filter, filter_pieces
-from sojourn.spectral.filter import next_symbol as next_of_operators
-from sojourn.spectral.holdout import Spans
 
 Floats = NDArray[np.float64]
 
@@ -30,51 +27,7 @@ def online(model: Any) -> OnlineScorer:
     naming = (model.vocabulary_, model.unknown)
     if model.has_states:
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
-    return SpectralScorer(model._filter, *naming)
-
-
-class SpectralScorer(OnlineScorer):
-    """An `OnlineScorer` by observable operators: the normalised filter, whatever `filter` is."""
-
-    def __init__(self, model: AnyFilter, vocabulary: NDArray[Any], unknown: str) -> None:
-        self._filter = model
-        self._kernel = filter_pieces if isinstance(model, Filter) else lowrank_filter.filter_pieces
-        self._steps = len(model.updates) if isinstance(model, Filter) else 1
-        super().__init__(vocabulary, unknown, model.start)
-
-    def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order."""
-        seen, steps = np.array([self.n_seen]), positive_int("horizon", horizon)
-        return next_of_operators(self._filter, self._states, seen, steps)[0]
-
-    def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
-        # One symbol at a time has its arguments ready, unless each step has operators of its own.
-        ready = codes is self._seen_code and self._steps == 1
-        self._kernel(*(self._one if ready else self._arguments(codes, out)))
-
-    def _arguments(self, codes: NDArray[np.int32], out: Floats) -> tuple[Any, ...]:
-        """Arguments of the kernel for a piece that starts in the present state."""
-        here = self._filter.tables._replace(start=self._states[0])
-        if isinstance(here, Filter):
-            step = min(self.n_seen, self._steps - 1)
-            here = here._replace(updates=here.updates[step:], average=here.average[step:])
-        bounds = read_only(np.array([0, len(codes)]))
-        piece = Spans(codes, bounds[:-1], bounds[1:], np.ones(1, bool))
-        return here, piece, out, self._states
-
-    def _state(self) -> Floats:
-        return self._states[0].copy()
-
-    def _set_state(self, state: Floats) -> None:
-        self._states = state[None].copy()
-        self._one = self._arguments(self._seen_code, self._out)
-
-    def _tables(self) -> list[NDArray[Any]]:
-        model, epsilon = self._filter, np.array(self._filter.tables.epsilon)
-        if isinstance(model, Filter):
-            return [model.updates, model.start, model.average, epsilon]
-        o = model.operators
-        return [o.modes, o.B, o.start, o.stop, o.rest, o.frequency, epsilon]
+    return FilterScorer(model._model, *naming)
 
 
 class HSMMScorer(OnlineScorer):

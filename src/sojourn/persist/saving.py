@@ -7,8 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sojourn.contexts.counts import ContextCounts, ContextMoments, Table, Trees
+from sojourn.contexts.followers import Followers
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import Tree
 from sojourn.data.discretize import Discretizer
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.detector import AnomalyDetector
@@ -16,13 +21,13 @@ from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.context_tree import ContextTree
 from sojourn.estimators.hsmm import HSMM
 from sojourn.estimators.spectral_hsmm import SpectralHSMM
 from sojourn.exact.params import Params
 from sojourn.persist.validate import check_detector, check_model
-from sojourn.spectral.count_sparse import Sparse
-from sojourn.spectral.holdout import Pieces
-from sojourn.spectral.lowrank_operators import SharedOperators
+from sojourn.spectral.choice import ContextChoice, ContextTrial
+from sojourn.spectral.context_operators import ContextOperators
 from sojourn.spectral.moment_tables import Adjacent, Gapped
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.operators import Operators
@@ -30,9 +35,11 @@ from sojourn.spectral.select_rank import Choice, Trial
 from sojourn.storage.codec import Arrays, Form, dataclass_form, decode, encode
 from sojourn.storage.container import DAMAGE, damaged, read, write
 
-ESTIMATORS = {cls.__name__: cls for cls in (HSMM, SpectralHSMM, AnomalyDetector)}
+ESTIMATORS = {cls.__name__: cls for cls in (HSMM, SpectralHSMM, ContextTree, AnomalyDetector)}
 PLAIN = (
-    *(Params, Choice, Trial, Moments, Adjacent, Gapped, Sparse, Pieces, SharedOperators),
+    *(Params, Choice, Trial, Moments, Adjacent, Gapped),
+    *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
+    *(ContextChoice, ContextTrial),
     *(Whitening, Calibration, Norms),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
@@ -62,12 +69,23 @@ def _estimator_form(cls: Any) -> Form:
     return Form(_to_dict, from_dict)
 
 
+def _pieces_form() -> Form:
+    to_dict, from_dict = dataclass_form(Pieces)
+
+    def read(given: dict[str, Any]) -> Any:
+        # Files of version 0.1 do not tell where sequences end.
+        return from_dict({"closed": np.zeros(len(given["begins"]), bool), **given})
+
+    return Form(to_dict, read)
+
+
 # The classes that may stand in a file.
 FORMS = {
     **{cls.__name__: dataclass_form(cls) for cls in PLAIN},
     **{name: _estimator_form(cls) for name, cls in ESTIMATORS.items()},
     # Scoring needs the operators alone; the paper's own tensors are not kept.
     "Operators": dataclass_form(Operators, without=("tensors",)),
+    "Pieces": _pieces_form(),
     "Discretizer": Form(Discretizer.to_arrays, Discretizer.from_arrays),
 }
 

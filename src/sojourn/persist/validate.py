@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.checks import LARGEST, check_arrays, check_choice, positive_int
+from sojourn.contexts.counts import ContextMoments, Trees
+from sojourn.contexts.followers import Followers
 from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
@@ -15,8 +17,9 @@ from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.context_tree import ContextTree
 from sojourn.exact.params import ROW_TOLERANCE, Params
-from sojourn.spectral.lowrank_operators import SharedOperators
+from sojourn.spectral.context_operators import ContextOperators
 from sojourn.spectral.moment_tables import shape_of
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.operators import Operators
@@ -30,18 +33,18 @@ def check_model(model: Any) -> None:
     # Sequences check their vocabulary: here those of one missing symbol.
     Sequences(np.array([-1], np.int32), np.array([0, 1]), names, np.array([0]))
     _require(names.dtype.kind == "U" or (names.dtype == int and (names >= 0).all()), "vocabulary_")
-    tables = "params_" if model.has_states else "operators_"
-    _require_type(model, tables, Params if model.has_states else Operators | SharedOperators)
-    n_o = getattr(model, tables).n_symbols
+    if model.has_states:
+        _require_type(model, "params_", Params)
+        _check_initial(model)
+        n_o = model.params_.n_symbols
+    else:
+        _check_parts(model)
+        n_o = model._model.n_symbols  # made here: its parts check that they fit together
     if not len(names) == model.n_symbols_ == n_o:
         raise SojournError(
             f"the vocabulary has {len(names)} symbols, n_symbols_ is {model.n_symbols_}, the model "
             f"has {n_o}"
         )
-    if model.has_states:
-        _check_initial(model)
-    else:
-        _check_spectral(model)
 
 
 def _check_initial(model: Any) -> None:
@@ -51,15 +54,28 @@ def _check_initial(model: Any) -> None:
         _require(abs(model.initial_.sum() - 1) <= ROW_TOLERANCE, "initial_")
 
 
-def _check_spectral(model: Any) -> None:
+def _check_parts(model: Any) -> None:
+    """Raise an error if a model that filters lacks a part, or has one of another kind."""
+    contexts = isinstance(model, ContextTree) or model.algorithm == "contexts"
+    if contexts:
+        _require_type(model, "trees_", Trees)
+        _require_type(model, "followers_", Followers)
+        _require(type(model.ends) is bool, "ends")
+    if isinstance(model, ContextTree):
+        return
     check_choice("filter", model.filter, ("normalised", "raw"))
     check_arrays(model, singular_values_="float64+ s")
     positive_int("rank_", model.rank_)
-    check_offsets(model.window_)
-    _require(isinstance(model.epsilon_, float) and 0 < model.epsilon_ < 1, "epsilon_")
-    _require_type(model, "moments_", Moments | None)
-    if model.moments_ is not None:
-        _require(shape_of(model.moments_.tables[0]).n_symbols == model.n_symbols_, "moments_")
+    _require_type(model, "operators_", ContextOperators if contexts else Operators)
+    _require_type(model, "moments_", (ContextMoments if contexts else Moments) | None)
+    if contexts:
+        _require(type(model.weight_) in (float, int), "weight_")
+        n_o = model.moments_ and model.moments_.counts.trees.n_symbols
+    else:
+        check_offsets(model.window_)
+        _require(isinstance(model.epsilon_, float) and 0 < model.epsilon_ < 1, "epsilon_")
+        n_o = model.moments_ and shape_of(model.moments_.tables[0]).n_symbols
+    _require(n_o in (None, model.n_symbols_), "moments_")
 
 
 def check_detector(detector: Any) -> None:

@@ -1,10 +1,10 @@
-"""Scoring with observable operators: the normalised filter, and the paper's raw product.
+"""Scoring with operators: the normalised filter, with restarts.
 
-The normalised filter keeps a state v with v · stop = 1. At each step the probabilities of the next
-symbol, q_o = v B_o stop, are cut below at ε and made to sum to one; the state moves to
-v B_o / q_o, or to the average state where q_o is below ε. A missing symbol moves it by the sum of
-all B_o. What it defines is a true distribution: positive, summing to one over all sequences of a
-length, without underflow.
+A row holds a state and what it predicts, q_o = p(o | state); negative ones are noise. Predictions
+are cut below at ε and made to sum to one; the state moves to v M_o / q_o. Where the symbol that
+came has less than ε, or the state has left the model otherwise, the filter restarts at the state of
+the past context, or for windows at the average state. A missing symbol moves it by the sum of all
+M_o. What this defines is a true distribution over sequences.
 """
 
 from __future__ import annotations
@@ -15,257 +15,246 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.exact.forward import KERNEL, LANES
-from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each
-from sojourn.spectral import lowrank_filter as lowrank
-from sojourn.spectral.holdout import Spans
-from sojourn.spectral.lowrank_filter import SharedFilter
-from sojourn.spectral.lowrank_operators import SharedOperators
+from sojourn.contexts.trees import Codes, Flat
+from sojourn.spectral.context_operators import ContextOperators
 from sojourn.spectral.operators import Operators
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
+FAST = {"reassoc", "contract", "nsz"}  # sums in any order; NaN and infinity keep their meaning
+LANES = 4  # rows of a matrix that a step takes at once
+# A table larger than this does not hold the predictions after each symbol: they are made anew.
+MAX_MOVES = 1 << 22
+# Predictions that sum to more than this, negative ones cut, are of a state outside the model.
+ASTRAY = 20.0
 
 
 class Filter(NamedTuple):
-    """Operators laid out for the kernels.
+    """Operators laid out for the kernel: k and widths are filled up with zeros to whole vectors."""
 
-    A state is stored with what it predicts: k coordinates v, then n_o probabilities of the next
-    symbol, q_o = v B_o stop; both are padded with zeros to fill vector registers. One product gives
-    the next state and its predictions.
-    """
+    moves: Floats  # flat matrices (k, width), or (k, k) where `emit` predicts
+    which: Codes  # matrix of each symbol, and last of a missing one; -1: shared   (n_o + 1,)
+    shared: Floats  # M_o = Σ_j emit[o, j] shared[j] of symbols without their own  (k or 0, k, k)
+    emit: Floats  # (n_o + 1, k), or none where moves hold the predictions         (0, k)
+    start: Floats  # the row before the first symbol                              (width,)
+    restart: Floats  # the row of each past context, or before each step           (n, width)
+    k: int
+    n_o: int
+    counted: int  # outcomes of a step: n_o, and one more where the end is predicted
+    n_t: int  # number of steps with matrices of their own
+    epsilon: float
+    astray: float
 
-    updates: Array  # per symbol, and last for a missing one: B_o beside B_o Q
-    # where column u of Q is B_u · stop                                   (n_t, n_o + 1, k, width)
-    start: Array  # the state before the first symbol                              (width,)
-    average: Array  # the average state before each step                           (n_t, width)
-    n_symbols: int
-    epsilon: float  # least probability of a symbol before they are made to sum to one
-
-    @property
-    def tables(self) -> Filter:
-        """What the kernels read: itself."""
-        return self
+    def predictions(self, rows: Floats) -> Floats:
+        """Distribution of the next outcome after each row, (n, counted)."""
+        q = rows[:, self.k : self.k + self.counted]
+        q = np.where(q > self.epsilon, q, self.epsilon)
+        q = np.where(q.sum(axis=1, keepdims=True) < np.inf, q, 1.0)
+        return q / q.sum(axis=1, keepdims=True)
 
 
-AnyFilter = Filter | SharedFilter
+def context_filter(operators: ContextOperators, ends: bool) -> Filter:
+    """Lay out operators over contexts; `ends` for a model that predicts the end."""
+    o, n_o, rank = operators, operators.n_symbols, operators.rank
+    k, epsilon = _padded(rank), min(1e-5, 1e-3 / n_o)
+    width = k + _padded(n_o + 1)
+    sizes = (k, n_o, n_o + ends, 1, epsilon, ASTRAY)
+    n_own = len(o.own)
+    if len(o.shared) or (n_o + 1) * k * width > MAX_MOVES:
+        moves = np.zeros((n_own + 1, k, k))
+        moves[:n_own, :rank, :rank] = o.own
+        moves[n_own, :rank, :rank] = o.combined(np.ones(n_o))
+        shared = np.zeros((k if len(o.shared) else 0, k, k))
+        shared[:rank, :rank, :rank] = o.shared
+        emit = np.pad(o.emit, ((0, 0), (0, k - rank)))
+    else:
+        moves = np.zeros((n_own + 1, k, width))
+        moves[:n_own, :rank, :rank] = o.own
+        moves[:n_own, :rank, k : k + n_o + 1] = o.own @ o.emit.T
+        moves[n_own] = moves[o.which].sum(axis=0)
+        shared, emit = np.empty((0, k, k)), np.empty((0, k))
+    rows = [_rows(states, states @ o.emit.T, k, width) for states in (o.start[None], o.restart)]
+    which = np.append(o.which, np.int32(n_own))
+    return Filter(moves.reshape(-1), which, shared, emit, rows[0][0], rows[1], *sizes)
 
 
-def make_filter(operators: Operators | SharedOperators, epsilon: float) -> AnyFilter:
-    """Lay the operators out for scoring.
+def window_filter(operators: Operators, epsilon: float) -> Filter:
+    """Lay out operators over windows, which may differ from step to step.
 
     Examples
     --------
     >>> B = np.full((1, 2, 1, 1), 0.5)  # two symbols, equally likely always
     >>> one = np.ones(1)
-    >>> make_filter(Operators(one, B, one, one[None], one, 1), 1e-6).start
+    >>> window_filter(Operators(one, B, one, one[None], one, 1), 1e-6).start
     array([1. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. ])
     """
-    if isinstance(operators, SharedOperators):
-        return lowrank.make_filter(operators, epsilon)
-    n_t, n_o, rank, _ = operators.B.shape
-    k = _padded(rank)
-    B = np.zeros((n_t, n_o, k, k))
-    B[:, :, :rank, :rank] = operators.B
-    start, stop = (np.pad(v, (0, k - rank)) for v in (operators.start, operators.stop))
-    average = np.pad(operators.rest, ((0, 0), (0, k - rank)))
-    Q = np.einsum("toij,j->tio", B, stop)  # what each state predicts             (n_t, k, n_o)
-    after = Q[np.minimum(np.arange(n_t) + 1, n_t - 1)]  # an update of step t ends before t + 1
-    updates = np.zeros((n_t, n_o + 1, k, k + _padded(n_o)))
-    updates[:, :n_o, :, :k] = B
-    updates[:, :n_o, :, k : k + n_o] = np.einsum("toij,tju->toiu", B, after, optimize=True)
-    updates[:, n_o] = updates[:, :n_o].sum(axis=1)
-    scale = start @ stop
-    first = start / scale if scale > 0 else average[0]
-    pad = np.zeros(_padded(n_o) - n_o)
-    return Filter(
-        updates,
-        np.concatenate([first, first @ Q[0], pad]),
-        np.hstack([average, np.einsum("ti,tio->to", average, Q), np.tile(pad, (n_t, 1))]),
-        n_o,
-        epsilon,
-    )
+    o = operators
+    n_t, n_o, rank, _ = o.B.shape
+    k, width = _padded(rank), _padded(rank) + _padded(n_o + 1)
+    Q = np.einsum(
+        "toij,j->tio", o.B, o.stop
+    )  # what each state predicts            (n_t, rank, n_o)
+    after = Q[np.minimum(np.arange(n_t) + 1, n_t - 1)]  # a move of step t ends before t + 1
+    moves = np.zeros((n_t, n_o + 1, k, width))
+    moves[:, :n_o, :rank, :rank] = o.B
+    moves[:, :n_o, :rank, k : k + n_o] = np.einsum("toij,tju->toiu", o.B, after, optimize=True)
+    moves[:, n_o] = moves[:, :n_o].sum(axis=1)
+    scale = o.start @ o.stop
+    first = (o.start / scale if scale > 0 else o.rest[0])[None]
+    start = _rows(first, first @ Q[0], k, width)[0]
+    rest = _rows(o.rest, np.einsum("ti,tio->to", o.rest, Q), k, width)
+    none = (np.empty((0, k, k)), np.empty((0, k)))
+    which = np.arange(n_o + 1, dtype=np.int32)
+    return Filter(moves.reshape(-1), which, *none, start, rest, k, n_o, n_o, n_t, epsilon, np.inf)
 
 
 def _padded(n: int) -> int:
     return -(-n // LANES) * LANES
 
 
-@njit(**KERNEL)
-def _step(  # type: ignore[no-untyped-def]
-    state, at, to, updates, update, average, following, k, n_o, code, epsilon
-):
-    """One step of the state at `at`, stored at `to`; the probability that the symbol had.
-
-    Where the state has lost its meaning, row `following` of `average` is stored in its place.
-    `state` and `updates` are flat, and places in them unsigned: so the loops below run in vectors.
-    """
-    width = np.uint64(average.shape[1])
-    rows = np.uint64(k)
-    total = 0.0
-    q = 0.0  # of a missing symbol: the sum over all, by which the state is kept in scale
-    for u in range(np.uint64(n_o)):
-        x = state[at + rows + u]
-        q += x
-        total += x if x > epsilon else epsilon  # NaN too becomes ε
-    p = 1.0
-    if code >= 0:
-        q = state[at + rows + np.uint64(code)]
-        p = (q if q > epsilon else epsilon) / total
-        if not total < np.inf:  # the state has overflowed
-            p = 1.0 / n_o
-    if not (q >= epsilon and total < np.inf):  # NaN too
-        for j in range(width):
-            state[to + j] = average[following, j]
-        return p
-    scale = 1.0 / q
-    for j in range(width):
-        state[to + j] = 0.0
-    for i in range(np.uint64(0), rows, np.uint64(4)):
-        a = state[at + i] * scale
-        b = state[at + i + np.uint64(1)] * scale
-        c = state[at + i + np.uint64(2)] * scale
-        d = state[at + i + np.uint64(3)] * scale
-        m0 = update + i * width
-        m1, m2, m3 = m0 + width, m0 + np.uint64(2) * width, m0 + np.uint64(3) * width
-        for j in range(width):
-            low = a * updates[m0 + j] + b * updates[m1 + j]
-            state[to + j] += low + c * updates[m2 + j] + d * updates[m3 + j]
-    return p
-
-
-@njit(cache=True, nogil=True)
-def filter_pieces(model, pieces, surprise, states):  # type: ignore[no-untyped-def]
-    """The filter over each piece (`Spans`), one that is not fresh from the average state."""
-    n_t, _, k, width = model.updates.shape
-    updates, average, n_o = model.updates.reshape(-1), model.average, model.n_symbols
-    epsilon, codes = model.epsilon, pieces.codes
-    state = np.empty(2 * width)
-    size = np.uint64(k * width)
-    for i in range(pieces.begins.shape[0]):
-        begin, fresh = pieces.begins[i], pieces.fresh[i]
-        at, to = np.uint64(0), np.uint64(width)
-        state[:width] = model.start if fresh else average[n_t - 1]
-        for t in range(begin, pieces.ends[i]):
-            code = codes[t]
-            step = min(t - begin, n_t - 1) if fresh else n_t - 1
-            update = np.uint64(step * (n_o + 1) + (code if code >= 0 else n_o)) * size
-            following = min(step + 1, n_t - 1)
-            p = _step(state, at, to, updates, update, average, following, k, n_o, code, epsilon)
-            surprise[t] = 0.0 - np.log(p)  # not -0 where p is 1
-            at, to = to, at
-        for j in range(width):
-            states[i, j] = state[at + np.uint64(j)]
-
-
-@njit(cache=True, nogil=True)
-def _skip(model, lengths, steps, states):  # type: ignore[no-untyped-def]
-    """Advance the state after each sequence by missing symbols."""
-    n_t, _, k, width = model.updates.shape
-    updates, average, n_o = model.updates.reshape(-1), model.average, model.n_symbols
-    state = np.empty(2 * width)
-    size = np.uint64(k * width)
-    for i in range(states.shape[0]):
-        at, to = np.uint64(0), np.uint64(width)
-        state[:width] = states[i]
-        for t in range(lengths[i], lengths[i] + steps):
-            update = np.uint64(min(t, n_t - 1) * (n_o + 1) + n_o) * size
-            following = min(t + 1, n_t - 1)
-            _step(state, at, to, updates, update, average, following, k, n_o, -1, model.epsilon)
-            at, to = to, at
-        for j in range(width):
-            states[i, j] = state[at + np.uint64(j)]
-
-
-@njit(cache=True, nogil=True)
-def _multiply(model, pieces, out):  # type: ignore[no-untyped-def]
-    """Log of the signed product, minus infinity where it is not positive."""
-    n_t, _, k, width = model.updates.shape
-    n_o = model.n_symbols
-    v, w = np.empty(width), np.empty(width)
-    for i in range(pieces.begins.shape[0]):
-        v[:] = model.start
-        log_scale, mass = 0.0, 1.0
-        for t in range(pieces.begins[i], pieces.ends[i]):
-            code = pieces.codes[t]
-            # v · stop after this symbol is what v predicted of it; of a missing one, of all
-            mass = v[k + code] if code >= 0 else v[k : k + n_o].sum()
-            update = model.updates[min(t - pieces.begins[i], n_t - 1), code if code >= 0 else n_o]
-            w[:] = 0.0
-            for a in range(k):
-                for j in range(width):
-                    w[j] += v[a] * update[a, j]
-            largest = np.abs(w[:k]).max()
-            if largest > 0 and t < pieces.ends[i] - 1:
-                log_scale += np.log(largest)
-                w /= largest
-            v, w = w, v
-        out[i] = log_scale + np.log(mass) if mass > 0 else -np.inf
+def _rows(states: Floats, predictions: Floats, k: int, width: int) -> Floats:
+    rows = np.zeros((len(states), width))
+    rows[:, : states.shape[1]] = states
+    rows[:, k : k + predictions.shape[1]] = predictions
+    return rows
 
 
 def run_filter(
-    model: AnyFilter,
-    codes: NDArray[np.int32],
-    begins: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    fresh: NDArray[np.bool_] | None = None,
-    n_jobs: int | None = None,
-) -> tuple[Array, Array]:
-    """Surprise of each symbol and the state at the end of each piece.
+    filter: Filter, flat: Flat, contexts: Codes, fresh: NDArray[np.bool_], keep: bool = False
+) -> tuple[Floats, Floats, Floats]:
+    """Filter pieces of sequences.
+
+    Parameters
+    ----------
+    filter : Filter
+    flat : Flat
+    contexts : int32 array
+        Past context before each place, or its step for windows: where the state restarts.
+    fresh : bool array (n,)
+        Whether a piece starts where its sequence does.
+    keep : bool
+        Whether to return the states before all places.
 
     Returns
     -------
-    surprise : array, of the length of `codes`
-        -log p(o_t | o_<t); 0 at a missing symbol and outside of the pieces.
-    states : array (n, width)
-        The state after each piece, as the filter stores it; q is not cut at ε yet.
+    prob : array
+        Probability of what came at each place; 1 where it is missing or no position.
+    rows : array (n, width)
+        The row after each piece, the end left out.
+    states : array (n_places, k)
+        The states before all places, or none.
     """
-    kernel, size = filter_pieces, SYMBOLS_PER_CHUNK
-    if isinstance(model, SharedFilter):
-        kernel, size = lowrank.filter_pieces, lowrank.SYMBOLS_PER_CHUNK
-    if fresh is None:
-        fresh = np.ones(len(begins), bool)
-    surprise, states = np.zeros(len(codes)), np.empty((len(begins), len(model.start)))
-
-    def run(bounds: tuple[int, int]) -> None:
-        s = slice(*bounds)
-        kernel(model.tables, Spans(codes, begins[s], ends[s], fresh[s]), surprise, states[s])
-
-    sizes = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - begins)])
-    each(run, chunks(sizes, size), n_jobs)
-    return surprise, states
+    prob = np.ones(len(flat.codes))
+    rows = np.empty((len(flat.starts), len(filter.start)))
+    states = np.empty((len(flat.codes) if keep else 0, filter.k))
+    where = (flat.codes, flat.starts, flat.stops, contexts, fresh)
+    _filter(*filter, *where, prob, rows, states)
+    return prob, rows, states
 
 
-def raw_log_prob(
-    model: AnyFilter,
-    codes: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    n_jobs: int | None = None,
-) -> Array:
-    """Log of the paper's signed product for each sequence; -inf where it is not positive."""
-    kernel = lowrank.multiply if isinstance(model, SharedFilter) else _multiply
-    begins, ends, fresh = offsets[:-1], offsets[1:], np.ones(len(offsets) - 1, bool)
-    out = np.empty(len(begins))
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _move(state, at, to, moves, m, shared, emit, k, n_o, code, scale):  # type: ignore[no-untyped-def]
+    """The row at `at` moved by the matrix that starts at `m` (negative: shared), to `to`.
 
-    def run(bounds: tuple[int, int]) -> None:
-        s = slice(*bounds)
-        kernel(model.tables, Spans(codes, begins[s], ends[s], fresh[s]), out[s])
+    `state` and `moves` are flat, and places in them unsigned: so the loops below run in vectors.
+    """
+    rows = np.uint64(k)
+    width = rows if len(emit) else np.uint64(len(state) // 2)
+    for j in range(width):
+        state[to + j] = 0.0
+    if m < 0:
+        for j in range(k):
+            for i in range(k):
+                x = emit[code, j] * state[at + np.uint64(i)] * scale
+                for h in range(k):
+                    state[to + np.uint64(h)] += x * shared[j, i, h]
+    else:
+        move = np.uint64(m)
+        for i in range(np.uint64(0), rows, np.uint64(4)):
+            a, b = state[at + i] * scale, state[at + i + np.uint64(1)] * scale
+            c, d = state[at + i + np.uint64(2)] * scale, state[at + i + np.uint64(3)] * scale
+            m0 = move + i * width
+            m1, m2, m3 = m0 + width, m0 + np.uint64(2) * width, m0 + np.uint64(3) * width
+            for j in range(width):
+                low = a * moves[m0 + j] + b * moves[m1 + j]
+                state[to + j] += low + c * moves[m2 + j] + d * moves[m3 + j]
+    for o in range(len(emit)):
+        q = 0.0
+        for i in range(k):
+            q += emit[o, i] * state[to + np.uint64(i)]
+        state[to + rows + np.uint64(o)] = q
 
-    each(run, chunks(offsets), n_jobs)
-    return out
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _predicted(state, at, k, n_o, counted, epsilon):  # type: ignore[no-untyped-def]
+    """The sum of the predictions of a row: of all outcomes cut at ε, and of the symbols uncut."""
+    total, symbols = 0.0, 0.0
+    for u in range(np.uint64(counted)):
+        x = state[at + np.uint64(k) + u]
+        total += x if x > epsilon else epsilon  # NaN too becomes ε
+        if u < np.uint64(n_o):
+            symbols += x
+    return total, symbols
 
 
-def next_symbol(
-    model: AnyFilter, states: Array, lengths: NDArray[np.int64], horizon: int = 1
-) -> Array:
-    """Distribution of the symbol `horizon` steps after sequences that end in `states`, (n, n_o)."""
-    if isinstance(model, SharedFilter):
-        out = np.empty((len(states), model.n_symbols))
-        lowrank.predict(model.tables, horizon - 1, states, out)
-        return out
-    states = states.copy()
-    _skip(model, lengths, horizon - 1, states)
-    k = model.updates.shape[2]
-    q = states[:, k : k + model.n_symbols]
-    q = np.where(q > model.epsilon, q, model.epsilon)
-    q[~np.isfinite(q.sum(axis=1))] = 1.0  # as in `_step`
-    return q / q.sum(axis=1, keepdims=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _filter(  # type: ignore[no-untyped-def]
+    moves, which, shared, emit, start, restart, k, n_o, counted, n_t, epsilon, astray,
+    codes, starts, stops, contexts, fresh, prob, last, states,
+):  # fmt: skip
+    width = len(start)
+    state = np.zeros(2 * width)
+    size = k * (k if len(emit) else width)
+    n_matrices = len(moves) // size // n_t
+    for i in range(len(starts)):
+        at, to = np.uint64(0), np.uint64(width)
+        for j in range(width):
+            state[j] = start[j] if fresh[i] else restart[contexts[starts[i]], j]
+        for p in range(starts[i], stops[i]):
+            for j in range(states.shape[1] if len(states) else 0):
+                states[p, j] = state[at + np.uint64(j)]
+            code = codes[p]
+            if code == n_o and counted == n_o:
+                continue  # ends are not predicted
+            total, q = _predicted(state, at, k, n_o, counted, epsilon)
+            if code <= n_o:
+                q = state[at + np.uint64(k + code)]
+                prob[p] = (q if q > epsilon else epsilon) / total
+                if not total < np.inf:
+                    prob[p] = 1.0 / counted
+                if code == n_o:
+                    continue
+            if q >= epsilon and total < astray:  # not where any is NaN
+                m = which[min(code, n_o)]
+                if m >= 0:
+                    m = (min(contexts[p], n_t - 1) * n_matrices + m) * size
+                _move(state, at, to, moves, m, shared, emit, k, n_o, code, 1.0 / q)
+            else:
+                for j in range(width):
+                    state[to + np.uint64(j)] = restart[contexts[p + 1], j]
+            at, to = to, at
+        for j in range(width):
+            last[i, j] = state[at + np.uint64(j)]
+
+
+def unseen(A: Floats, weight: Floats, states: Floats, steps: int) -> tuple[Floats, Floats]:
+    """States after steps of which nothing is seen, and how likely no end was among these.
+
+    A is the sum of all operators and ``states @ weight`` the probability that states carry: 1, less
+    where an end may have come. Powers by squaring: any number of steps.
+    """
+    log_alive = np.zeros(len(states))
+    P, log_P = A, 0.0
+    while steps > 0:
+        if steps % 2:
+            states = states @ P
+            mass = states @ weight
+            bad = ~(mass > 0)
+            states = np.where(bad[:, None], 0.0, states / np.where(bad, 1.0, mass)[:, None])
+            log_alive += np.where(bad, -np.inf, np.log(np.where(bad, 1.0, mass)) + log_P)
+        steps //= 2
+        P = P @ P
+        largest = np.abs(P).max()
+        if steps and largest > 0:
+            P, log_P = P / largest, 2.0 * log_P + np.log(largest)
+    return states, np.exp(np.minimum(log_alive, 0.0))

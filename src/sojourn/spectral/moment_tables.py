@@ -1,4 +1,4 @@
-"""Tables of counts, one set for each window, and the shape that they are counted for.
+"""Tables of counts of windows, the shape that they are counted for, and the counting.
 
 The axes of a table are in time order and named so: ``M_LoR`` is indexed by left window, symbol,
 right window.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from math import prod
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import MAX_ENTRIES, check_arrays
+from sojourn.contexts.pieces import Pieces
 from sojourn.errors import SojournError
-from sojourn.spectral.count_sparse import Sparse
 from sojourn.spectral.windows import check_offsets
 
-# Larger tables of windows that touch are kept as those entries that occur: adding up and
-# decomposing all that could occur would take longer than counting.
-MAX_DENSE = 2**23
+Codes = NDArray[np.int64]
+# Symbols that are counted at a time: a dozen arrays of their size are held.
+AT_ONCE = 1 << 18
 COUNTS = "int64|float64"  # expected counts are not integers
 
 
@@ -119,41 +120,25 @@ class Shape:
         return self.n_windows**2 * self.n_symbols
 
     @property
-    def sparse(self) -> bool:
-        """Whether only the windows that occur are kept; it depends on nothing but the shape."""
-        return self.form is Form.ADJACENT and self.n_entries > MAX_DENSE
-
-    @property
     def needs(self) -> int:
         """Number of symbols a sequence needs to hold both windows once."""
         return 2 * self.offsets[-1] + (3 if self.form is Form.ADJACENT else 4)
 
-    def check(self, n_steps: int = 1, *, full: bool = False) -> None:
-        """Raise if the largest table is too large; `full` for all windows that could occur."""
+    def check(self, n_steps: int = 1) -> None:
+        """Raise if the largest table is too large."""
         n_o, n_entries = self.n_symbols, self.n_entries * n_steps
-        sparse = self.sparse and not full
-        if sparse and self.n_windows >= 2**63:
-            most = max(n for n in range(1, 63) if n_o**n < 2**63)
-            raise SojournError(
-                f"windows of {len(self.offsets)} symbols out of {n_o} do not fit in 64 bits; at "
-                f"most {most} do, such as windows={tuple(range(most))}"
-            )
-        if sparse or n_entries <= MAX_ENTRIES:
+        if n_entries <= MAX_ENTRIES:
             return
         fitting = [n for n in range(1, 27) if n_o ** (2 * n + 1) * n_steps <= MAX_ENTRIES]
         if fitting:
             remedy = f"at most {fitting[-1]}, such as windows={tuple(range(fitting[-1]))}, fit"
         else:
             most = int((MAX_ENTRIES / n_steps) ** (1 / 3) + 1e-9)
-            remedy = f"windows of one symbol fit where there are at most {most}; merge rare ones"
-        if self.form is Form.PER_STEP:
-            remedy += ", or keep no step apart: algorithm='pooled'"
-        if self.form is not Form.ADJACENT:
-            remedy += "; algorithm='adjacent' keeps only what occurs"
+            remedy = f"windows of one symbol fit where there are at most {most}"
         raise SojournError(
             f"windows of {len(self.offsets)} symbols out of {n_o} need a table of "
             f"{n_entries:.3g} entries ({n_entries * 8 / 2**30:.3g} GiB), and at most "
-            f"{MAX_ENTRIES:.3g} are held: {remedy}"
+            f"{MAX_ENTRIES:.3g} are held: {remedy}; algorithm='contexts' has no such limit"
         )
 
 
@@ -173,11 +158,71 @@ def _add(a: Any, b: Any) -> Any:
     return type(a)(a.offsets, *(getattr(a, name) + getattr(b, name) for name in names))
 
 
-def shape_of(table: Adjacent | Gapped | Sparse) -> Shape:
+def shape_of(table: Adjacent | Gapped) -> Shape:
     """The shape that a table was counted for; tables of equal shapes add."""
-    if isinstance(table, Sparse):
-        return Shape(table.offsets, table.n_symbols)
     if isinstance(table, Adjacent):
         return Shape(table.offsets, table.H_o.shape[1])
     form = Form.PER_STEP if len(table.M_LoR) > 1 else Form.POOLED
     return Shape(table.offsets, table.M_LoR.shape[2], form)
+
+
+Table = Adjacent | Gapped
+
+
+def count_windows(pieces: Pieces, shape: Shape) -> Table:
+    """The windows in the pieces; for each step by itself, pieces must be whole sequences.
+
+    Windows are numbers to the base n_o, the earliest symbol first; -1 where a symbol is missing or
+    beyond the ends of the piece.
+    """
+    per_step = shape.form is Form.PER_STEP
+    batches = [pieces] if per_step else pieces.batches(AT_ONCE)
+    total = _count_batch(batches[0] if batches else pieces, shape)
+    for batch in batches[1:]:
+        total = total + _count_batch(batch, shape)
+    return total
+
+
+def _count_batch(pieces: Pieces, shape: Shape) -> Any:
+    pieces, n, n_o = pieces.compact(), shape.n_windows, shape.n_symbols
+    o, lengths = pieces.codes.astype(np.int64), pieces.ends - pieces.begins
+    t = np.arange(len(o)) - np.repeat(pieces.begins, lengths)
+    left = np.repeat(pieces.ends, lengths) - np.arange(len(o))  # symbols from here to the end
+    begins = (t == 0) & np.repeat(pieces.fresh, lengths)
+
+    def at(values: Codes, shift: int) -> Codes:
+        """The values `shift` steps later, in the same piece."""
+        inside = (t + shift >= 0) & (shift < left)
+        return np.where(inside, np.roll(values, -shift), -1)
+
+    def window(offsets: Any) -> Codes:
+        number = np.zeros_like(o)
+        for offset in offsets:
+            symbol = at(o, offset)
+            number = np.where((number < 0) | (symbol < 0), -1, number * n_o + symbol)
+        return number
+
+    def table(sizes: tuple[int, ...], *axes: Codes, over: Any = True) -> Codes:
+        counted = over & np.all([axis >= 0 for axis in axes], axis=0)
+        cells = np.ravel_multi_index([axis[counted] for axis in axes], sizes)
+        return np.bincount(cells, minlength=prod(sizes)).reshape(sizes)
+
+    R, L = window(shape.offsets), window([-offset for offset in reversed(shape.offsets)])
+    R1, both = at(R, 1), (at(R, 1) >= 0) & (R >= 0)  # what is divided is over the same steps
+    if shape.form is Form.ADJACENT:
+        complete = both & (o >= 0)
+        H = table((n, n), at(L, -1), R, over=complete)
+        H_o = table((n, n_o, n), at(L, -1), o, R1, over=complete)
+        return Adjacent(shape.offsets, H, H_o, table((n,), R, over=begins))
+    per_step = shape.form is Form.PER_STEP
+    n_t = max(int(lengths.max(initial=0)), 2) if per_step else 1  # 1: all steps together
+    shape.check(n_t)
+    step = t if per_step else np.zeros_like(t)
+    return Gapped(
+        shape.offsets,
+        table((n_t, n, n_o, n), step, at(L, -1), o, R1),
+        table((n_t, n, n), step, at(L, -2), R, over=both),
+        table((n_t, n, n), step, at(L, -2), R1, over=both),
+        table((n_t, n_o, n_o), step, o, at(o, 1)),
+        table((n_o, n_o, n), o, at(o, 1), at(R, 2), over=begins),
+    )

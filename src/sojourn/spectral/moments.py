@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Self
 
+from sojourn.contexts.pieces import BLOCK, NO_LIMIT, SHARE, Pieces, Tally
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.scale.threads import each, in_order, n_threads
-from sojourn.spectral.count_dense import Buffer, Table, buffer
-from sojourn.spectral.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
-from sojourn.spectral.moment_tables import Form, Shape, shape_of
+from sojourn.scale.threads import in_order, n_threads
+from sojourn.spectral.moment_tables import Form, Shape, Table, count_windows, shape_of
 from sojourn.spectral.windows import check_offsets
 
 
@@ -95,11 +94,7 @@ class Moments:
 
 def _with_counts(table: Table, pieces: Pieces) -> Table:
     """A table with more pieces counted."""
-    if not pieces:
-        return table
-    counts = buffer(shape_of(table))
-    counts.count(pieces)
-    return table + counts.table()
+    return table + count_windows(pieces, shape_of(table)) if pieces else table
 
 
 def count(
@@ -144,20 +139,20 @@ def count(
            [1, 1]])
     """
     form = Form.of(gapped, per_step)
-    tally = Tally(windows, sequences.n_symbols, form, holdout=holdout)
+    tally = WindowTally(windows, sequences.n_symbols, form, holdout=holdout)
     tally.add(sequences, n_jobs, shift)
-    return tally.moments(n_jobs)
+    return tally.moments()
 
 
-class Tally:
-    """Moments under way: sequences are counted in place, part after part, in any order.
+class WindowTally(Tally):
+    """Moments under way: sequences are counted part after part, in any order.
 
     `n_symbols` is the size of the vocabulary of all parts; the other arguments are those of
     `count`.
 
     Examples
     --------
-    >>> tally = Tally([(0,)], n_symbols=2, holdout=False)
+    >>> tally = WindowTally([(0,)], n_symbols=2, holdout=False)
     >>> for rows in ([[0, 1, 1]], [[0, 1], [1, 0, 1]]):
     ...     tally.add(Sequences.from_lists(rows))
     >>> tally.moments().n_total, tally.moments().tables[0].first
@@ -172,68 +167,23 @@ class Tally:
         *,
         holdout: bool = True,
     ) -> None:
-        shapes = [Shape(check_offsets(window), n_symbols, form) for window in windows]
-        for shape in shapes:
+        # A block has lost its first step, so sequences are whole where each step counts by itself.
+        super().__init__(SHARE if holdout else 0.0, None if form is Form.PER_STEP else BLOCK)
+        self._shapes = [Shape(check_offsets(window), n_symbols, form) for window in windows]
+        for shape in self._shapes:
             shape.check()
-        self._buffers = [buffer(shape) for shape in shapes]
-        self._share = SHARE if holdout else 0.0
-        self._block = None if form is Form.PER_STEP else BLOCK  # a block has lost its first step
-        self._n_sequences = self._n_total = self._longest = 0
-        self._heldout, self._limit = Pieces.none(), NO_LIMIT
+        self._tables: list[Table] = [count_windows(Pieces.none(), shape) for shape in self._shapes]
 
-    def add(self, sequences: Sequences, n_jobs: int | None = None, shift: int = 0) -> None:
-        """Count more sequences; `n_jobs` and `shift` as in :func:`count`."""
-        training, eligible = split(sequences, self._share, self._block, shift)
-        kept, evicted, self._limit = eligible.bounded(self._limit)
-        self._count(training.with_pieces(evicted), n_jobs)
-        self._hold_out(self._heldout + kept.compact())
-        self._n_sequences += len(sequences)
-        self._n_total += sequences.n_total
-        self._longest = max(self._longest, int(sequences.lengths.max()))
-
-    def __add__(self, other: Tally) -> Tally:
-        """Both together; neither is changed."""
-        both = copy(self)
-        pairs = zip(self._buffers, other._buffers, strict=True)
-        both._buffers = [reduce(operator.add, pair) for pair in pairs]
-        both._n_sequences += other._n_sequences
-        both._n_total += other._n_total
-        both._longest = max(self._longest, other._longest)
-        both._limit = min(self._limit, other._limit)
-        both._hold_out(self._heldout + other._heldout)
-        return both
-
-    def moments(self, n_jobs: int | None = 1) -> Moments:
-        """What was counted until now; `n_jobs` as in :func:`count`."""
-        return Moments(
-            tuple(in_order(lambda counts: counts.table(), self._buffers, n_jobs)),
-            self._heldout.compact(),
-            self._n_sequences,
-            self._n_total,
-            self._longest,
-            self._limit,
-        )
-
-    def _hold_out(self, pieces: Pieces) -> None:
-        """Hold out those of the pieces that may be, and count the others."""
-        self._heldout, evicted, self._limit = pieces.bounded(self._limit)
-        if evicted:
-            self._count(evicted, 1)
-            self._heldout = self._heldout.compact()
+    def moments(self) -> Moments:
+        """What was counted until now."""
+        sizes = (self.n_sequences, self.n_total, self.longest, self.limit)
+        return Moments(tuple(self._tables), self.heldout, *sizes)
 
     def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
-        """Count pieces, by threads where there is more to count than tables to add up."""
-        for i, counts in enumerate(self._buffers):
-            worth = 1 << 16 if counts.shape.sparse else counts.shape.n_entries + 1
-            threads = min(n_threads(n_jobs), 1 + pieces.n_total // worth, len(pieces))
-            if threads <= 1:
-                counts.count(pieces)
-                continue
-            batches = pieces.batches(-(-pieces.n_total // threads))
-            buffers: list[Buffer] = [counts, *(buffer(counts.shape) for _ in batches[1:])]
-            each(
-                operator.call,
-                [partial(b.count, p) for b, p in zip(buffers, batches, strict=True)],
-                n_jobs,
-            )
-            self._buffers[i] = reduce(operator.add, buffers)
+        parts = pieces.batches(-(-pieces.n_total // n_threads(n_jobs)) or 1)
+        counted = [in_order(partial(count_windows, shape=s), parts, n_jobs) for s in self._shapes]
+        pairs = zip(counted, self._tables, strict=True)
+        self._tables = [reduce(operator.add, more, table) for more, table in pairs]
+
+    def _join(self, other: Self) -> None:
+        self._tables = [a + b for a, b in zip(self._tables, other._tables, strict=True)]

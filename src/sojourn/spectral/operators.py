@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 # A full decomposition up to here; beyond, the few leading vectors are found by random projections.
-DENSE = 400
+DENSE, SPARSE = 400, 160
+OVERSAMPLING = 16
 # Singular values below this share of the largest are rounding, not structure.
 ROUNDING = 1e-15
 
@@ -131,16 +132,16 @@ def scaled_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array, Array
     a and b are the inverse roots of the row and column sums: the noise of the entries is then about
     equal. Returns a, U (n_L, k), s, Vᵀ (k, n_R) and b; s may be longer than k.
     """
-    sparse = issparse(M)
+    sparse, small = issparse(M), min(M.shape)
     M = M if sparse else np.asarray(M, np.float64)
     a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
-    scaled: Any = (
-        a[:, None] * M * b if not sparse else csr_array(diags_array(a) @ M @ diags_array(b))
-    )
-    if sparse or (min(M.shape) > DENSE and rank <= min(M.shape) // 4):
-        U, s, Vt = randomized_svd(scaled, rank, n_iter=4, random_state=seed)
+    scaled: Any = csr_array(diags_array(a) @ M @ diags_array(b)) if sparse else a[:, None] * M * b
+    if small > max(SPARSE if sparse else DENSE, rank + OVERSAMPLING):
+        how = {"n_oversamples": OVERSAMPLING, "n_iter": 2, "power_iteration_normalizer": "QR"}
+        U, s, Vt = randomized_svd(scaled, rank, random_state=seed, **how)
     else:
-        U, s, Vt = dense_svd(scaled, full_matrices=False, check_finite=False)
+        full = scaled.toarray() if sparse else scaled
+        U, s, Vt = dense_svd(full, full_matrices=False, check_finite=False)
     return a, U[:, :rank], s, Vt[:rank], b
 
 

@@ -2,8 +2,8 @@
 
 | paper                                          | here                                       |
 |------------------------------------------------|--------------------------------------------|
-| Section 4.3, estimates of M for every t        | `count_per_step`                           |
-| Section 4.4, sums of M over t                  | `pooled`; compiled in `count_dense`        |
+| Sections 4.3, 4.4, estimates of M for every t  | `moment_tables.count_windows`              |
+| Section 4.4, sums of M over t                  | `pooled`                                   |
 | M⁻¹, Section 2, "tensor inversion"             | `operators.inverse`, of rank k and scaled  |
 | eqs. (DtensorObs), (DtensorAcc)                | `d_tilde`                                  |
 | eqs. (tensorXobs), (XtensorAcc)                | `x_tilde`                                  |
@@ -11,7 +11,7 @@
 | Appendix B, eqs. (X11), (X2)                   | `root_tilde`, `tail_tilde`                 |
 | Algorithm 1, learning                          | `algorithm_1`                              |
 | Algorithm 2, learning                          | `algorithm_2`                              |
-| both algorithms, inference; eq. (mesTensorObserv) | `as_operators`, then `filter.raw_log_prob` |
+| both algorithms, inference; eq. (mesTensorObserv) | `as_operators`, then `raw_log_prob`     |
 
 L is the paper's O_L, the symbols before step t; R its O_R, those after it. Tensors are kept in the
 coordinates of k singular vectors: with M ≈ (Gᵀ)⁺ V⁺, M⁻¹ = V G, and D̃, X̃ are written between a V
@@ -21,7 +21,6 @@ and the next one. What a V leaves out, the next inverse would cut anyway.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,10 @@ from numpy.typing import NDArray
 from scipy.linalg import svd
 from threadpoolctl import threadpool_limits
 
+from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.spectral.holdout import Pieces
-from sojourn.spectral.moment_tables import Gapped, Shape
+from sojourn.spectral.moment_tables import Gapped
 from sojourn.spectral.operators import Array, Inverse, Operators, inverse
-
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,43 +173,18 @@ def pooled(table: Gapped) -> Gapped:
     return replace(table, **{name: getattr(table, name).sum(0, keepdims=True) for name in names})
 
 
-def count_per_step(pieces: Pieces, shape: Shape) -> Gapped:
-    """The moments of each step; pieces are sequences, and step t is their symbol number t.
-
-    Windows are numbers to the base n_o, the earliest symbol first; -1 where a symbol is missing or
-    beyond the ends of the sequence.
-    """
-    pieces, n, n_o = pieces.compact(), shape.n_windows, shape.n_symbols
-    o, lengths = pieces.codes.astype(np.int64), pieces.ends - pieces.begins
-    n_t = max(int(lengths.max(initial=0)), 2)  # one step alone would read as all together
-    shape.check(n_t)
-    t = np.arange(len(o)) - np.repeat(pieces.begins, lengths)
-    left = np.repeat(pieces.ends, lengths) - np.arange(len(o))  # symbols from here to the end
-
-    def at(values: Codes, shift: int) -> Codes:
-        """The values `shift` steps later, in the same sequence."""
-        inside = (t + shift >= 0) & (shift < left)
-        return np.where(inside, np.roll(values, -shift), -1)
-
-    def window(offsets: Any) -> Codes:
-        number = np.zeros_like(o)
-        for offset in offsets:
-            symbol = at(o, offset)
-            number = np.where((number < 0) | (symbol < 0), -1, number * n_o + symbol)
-        return number
-
-    def table(sizes: tuple[int, ...], *axes: Codes, over: Any = True) -> Codes:
-        counted = over & np.all([axis >= 0 for axis in axes], axis=0)
-        cells = np.ravel_multi_index([axis[counted] for axis in axes], sizes)
-        return np.bincount(cells, minlength=prod(sizes)).reshape(sizes)
-
-    R, L = window(shape.offsets), window([-offset for offset in reversed(shape.offsets)])
-    both = (at(R, 1) >= 0) & (R >= 0)  # M_LR and M_LR1 are divided: counted over the same steps
-    return Gapped(
-        shape.offsets,
-        table((n_t, n, n_o, n), t, at(L, -1), o, at(R, 1)),
-        table((n_t, n, n), t, at(L, -2), R, over=both),
-        table((n_t, n, n), t, at(L, -2), at(R, 1), over=both),
-        table((n_t, n_o, n_o), t, o, at(o, 1)),
-        table((n_o, n_o, n), o, at(o, 1), at(R, 2), over=t == 0),
-    )
+def raw_log_prob(operators: Operators, sequences: Sequences) -> Array:
+    """Log of the signed product for each sequence; -inf where it is not positive."""
+    B, n_t = operators.B, len(operators.B)
+    any_symbol = B.sum(axis=1)  # of a missing one
+    out = np.empty(len(sequences))
+    for i, (begin, end) in enumerate(zip(sequences.offsets, sequences.offsets[1:], strict=False)):
+        v, log_scale = operators.start, 0.0
+        for t, o in enumerate(sequences.codes[begin:end].tolist()):
+            v = v @ (B[min(t, n_t - 1), o] if o >= 0 else any_symbol[min(t, n_t - 1)])
+            largest = np.abs(v).max()
+            if largest > 0:  # kept in scale, so that nothing underflows
+                v, log_scale = v / largest, log_scale + np.log(largest)
+        p = v @ operators.stop
+        out[i] = log_scale + np.log(p) if p > 0 else -np.inf
+    return out

@@ -1,4 +1,4 @@
-"""Operators from moments; window, rank and ε by the likelihood of what was held out."""
+"""Operators over windows from moments; rank and ε by the likelihood of what was held out."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import lay_out, positions, steps_of
 from sojourn.errors import SojournError
-from sojourn.spectral.count_dense import Table
-from sojourn.spectral.count_sparse import Sparse
-from sojourn.spectral.filter import AnyFilter, make_filter, run_filter
-from sojourn.spectral.holdout import Pieces
-from sojourn.spectral.lowrank_operators import (
-    SHARED_FROM,
-    SharedOperators,
-    SharedSpectrum,
-    decompose_sparse,
-)
-from sojourn.spectral.moment_tables import Adjacent, shape_of
+from sojourn.spectral.filter import run_filter, window_filter
+from sojourn.spectral.moment_tables import Adjacent, Table, shape_of
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.operators import Operators, Spectrum, learn_adjacent
 from sojourn.spectral.paper import PaperSpectrum, algorithm_1, algorithm_2
@@ -26,14 +19,8 @@ from sojourn.spectral.paper import PaperSpectrum, algorithm_1, algorithm_2
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 # A rank search stops after this many ranks in a row that did not improve on the best.
 PATIENCE = 2
-# ε times the number of symbols. The search for rank and window is done with the first one.
+# ε times the number of symbols. The search for the rank is done with the first one.
 EPSILONS = (1e-3, 1e-2, 1e-4, 1e-6)
-# The same where the least probability is a share of each symbol's frequency, which costs little.
-SHARED_EPSILONS = (1e-2, 1e-1, 1e-3, 3e-1)
-# Symbols times held-out symbols that a candidate is scored on.
-MAX_SCORED = 1 << 29
-
-Learned = Operators | SharedOperators
 
 
 @dataclass(frozen=True)
@@ -56,101 +43,81 @@ class Choice:
     trials: tuple[Trial, ...]  # empty where nothing was held out to compare by
 
 
-def learn(
-    moments: Moments,
-    rank: int | None,
-    max_rank: int,
-    n_states: int,
-    n_jobs: int | None = None,
-    seed: int = 0,
-) -> tuple[Learned, Choice]:
+def learn_windows(
+    moments: Moments, rank: int | None, max_rank: int, n_states: int, seed: int = 0
+) -> tuple[Operators, Choice]:
     """Operators from moments, with what is not given chosen by held-out likelihood.
 
     What was held out is counted again for the operators themselves.
     """
-    choice = choose(moments, rank, max_rank, n_states, n_jobs, seed)
+    choice = choose(moments, rank, max_rank, n_states, seed)
     table = moments.with_heldout(choice.table)
     return decompose(table, choice.rank, n_states, seed).cut(choice.rank), choice
 
 
 def choose(
-    moments: Moments,
-    rank: int | None,
-    max_rank: int,
-    n_states: int,
-    n_jobs: int | None = None,
-    seed: int = 0,
+    moments: Moments, rank: int | None, max_rank: int, n_states: int, seed: int = 0
 ) -> Choice:
-    """Choose window, rank and ε; see `learn`."""
-    n_o = shape_of(moments.tables[0]).n_symbols
-    epsilons = [e / n_o for e in (SHARED_EPSILONS if n_o >= SHARED_FROM else EPSILONS)]
-    counted = [i for i, table in enumerate(moments.tables) if _counted(table)]
-    if not counted or moments.heldout.n_total == 0:
-        # Nothing to compare, or to compare by: the first window that occurs, a rank of n_states.
-        return Choice(_first_usable(moments), rank or min(n_states, max_rank), epsilons[0], ())
-    heldout = _few(moments.heldout, MAX_SCORED // n_o)
-    trials: list[tuple[Trial, int, Learned]] = []
-    for i in counted:
-        offsets, best, since = moments.tables[i].offsets, -np.inf, 0
-        spectrum = decompose(moments.tables[i], rank or min(max_rank, RANKS[-1]), n_states, seed)
-        ranks = [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]
-        for k in [rank] if rank else ranks:
-            operators = spectrum.cut(k)
-            score = heldout_score(make_filter(operators, epsilons[0]), heldout, n_jobs)
-            trials.append((Trial(offsets, operators.rank, epsilons[0], score), i, operators))
-            best, since = (score, 0) if score > best else (best, since + 1)
-            # Below one direction per state, each may gain nothing without the next.
-            if since >= PATIENCE and k >= n_states:
-                break
-    best_trial, i, operators = max(trials, key=lambda found: found[0].score)
-    refined = [best_trial]
+    """Choose rank and ε; see `learn_windows`."""
+    table = moments.tables[0]
+    offsets, n_o = table.offsets, shape_of(table).n_symbols
+    epsilons = [e / n_o for e in EPSILONS]
+    if not _counts(table).any() or moments.heldout.n_total == 0:
+        if not _counts(moments.with_heldout(0)).any():
+            raise _too_short(moments)
+        # Nothing to compare by: a rank of n_states.
+        return Choice(0, rank or min(n_states, max_rank), epsilons[0], ())
+    trials: list[Trial] = []
+
+    def score(operators: Operators, epsilon: float) -> float:
+        found = heldout_score(operators, epsilon, moments.heldout)
+        trials.append(Trial(offsets, operators.rank, epsilon, found))
+        return found
+
+    spectrum = decompose(table, rank or min(max_rank, RANKS[-1]), n_states, seed)
+    best, since = -np.inf, 0
+    for k in [rank] if rank else [r for r in RANKS if r < spectrum.max_rank] + [spectrum.max_rank]:
+        found = score(spectrum.cut(k), epsilons[0])
+        best, since = (found, 0) if found > best else (best, since + 1)
+        # Below one direction per state, each may gain nothing without the next.
+        if since >= PATIENCE and k >= n_states:
+            break
+    operators = spectrum.cut(max(trials, key=lambda trial: trial.score).rank)
     for epsilon in epsilons[1:]:
-        score = heldout_score(make_filter(operators, epsilon), heldout, n_jobs)
-        refined.append(Trial(best_trial.offsets, best_trial.rank, epsilon, score))
-    chosen = max(refined, key=lambda trial: trial.score)
-    tried = tuple(trial for trial, _, _ in trials) + tuple(refined[1:])
-    return Choice(i, chosen.rank, chosen.epsilon, tried)
+        score(operators, epsilon)
+    chosen = max(trials, key=lambda trial: trial.score)
+    return Choice(0, chosen.rank, chosen.epsilon, tuple(trials))
 
 
 def decompose(
     table: Table, max_rank: int, n_states: int, seed: int = 0
-) -> Spectrum | PaperSpectrum | SharedSpectrum:
+) -> Spectrum | PaperSpectrum:
     """Operators of a table of moments, up to a rank, by the algorithm that it was counted for."""
-    if isinstance(table, Sparse):
-        return decompose_sparse(table, max_rank, n_states, seed)
     if isinstance(table, Adjacent):
         return learn_adjacent(table, max_rank, seed)
     algorithm = algorithm_1 if len(table.M_LoR) > 1 else algorithm_2
     return algorithm(table, max_rank, n_states, seed)
 
 
-def heldout_score(model: AnyFilter, pieces: Pieces, n_jobs: int | None = None) -> float:
+def heldout_score(operators: Operators, epsilon: float, pieces: Pieces) -> float:
     """Log-likelihood per symbol; pieces that start in mid-sequence start from the average state."""
-    surprise, _ = run_filter(model, *pieces.spans, n_jobs)
-    return -float(surprise.sum()) / max(int((pieces.codes >= 0).sum()), 1)
+    filter = window_filter(operators, epsilon)
+    flat = lay_out(pieces, filter.n_o)
+    prob = run_filter(filter, flat, steps_of(flat, pieces.fresh, filter.n_t), pieces.fresh)[0]
+    at = positions(flat)
+    seen = at[flat.codes[at] < filter.n_o]
+    return float(np.log(prob[seen]).sum()) / max(len(seen), 1)
 
 
-def _first_usable(moments: Moments) -> int:
-    """The first table in which anything was counted, the held-out pieces included."""
-    for i in range(len(moments.tables)):
-        if _counted(moments.tables[i]) or _counted(moments.with_heldout(i)):
-            return i
-    raise SojournError(
+def _counts(table: Table) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    return table.H if isinstance(table, Adjacent) else table.M_LR
+
+
+def _too_short(moments: Moments) -> SojournError:
+    return SojournError(
         f"no sequence is long enough: the longest of {moments.n_sequences} has "
         f"{moments.longest} symbols (an array's n_features = {moments.longest}), and "
-        f"windows {[t.offsets for t in moments.tables]} need {moments.needs}, none of them "
+        f"windows {moments.tables[0].offsets} need {moments.needs}, none of them "
         f"missing; give longer sequences or a smaller max_duration or window, or lengths= "
         f"where the rows of X are sequences end to end"
     )
-
-
-def _few(pieces: Pieces, n: int) -> Pieces:
-    """The first of the pieces that hold at most n symbols, and at least one."""
-    fits = int(np.searchsorted(np.cumsum(pieces.ends - pieces.begins), n, side="right"))
-    return pieces.take(np.arange(max(fits, 1))).compact() if fits < len(pieces) else pieces
-
-
-def _counted(table: Table) -> bool:
-    if isinstance(table, Sparse):
-        return len(table.counts) > 0
-    return bool((table.H if isinstance(table, Adjacent) else table.M_LR).any())

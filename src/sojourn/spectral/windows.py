@@ -18,10 +18,6 @@ from itertools import pairwise
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 
-# Windows that are only tried have smaller tables, decomposed in hundredths of a second.
-MAX_CANDIDATE_ENTRIES = 2**23
-MAX_CANDIDATE_LENGTH = 8
-
 
 def window_length(n_states: int, max_duration: int, n_symbols: int | None = None) -> int:
     """Number of symbols a window needs: the smallest ℓ with n_x^(ℓ-1) ≥ n_d, 1 if n_x is 1.
@@ -87,25 +83,6 @@ def choose_offsets(
     raise SojournError(
         f"windows is {windows!r}; it is 'theorem', 'contiguous' or a tuple of offsets"
     )
-
-
-def candidate_offsets(
-    n_states: int, max_duration: int, n_symbols: int
-) -> tuple[tuple[int, ...], ...]:
-    """Windows worth comparing: contiguous ones, shortest first, and Theorem 1's where it fits."""
-    fitting = [
-        contiguous_offsets(length)
-        for length in range(1, MAX_CANDIDATE_LENGTH + 1)
-        if n_symbols ** (2 * length + 1) <= MAX_CANDIDATE_ENTRIES or length == 1
-    ]
-    if len(fitting) == 1:
-        # From 25 symbols on a full table of two is too large, but two can be counted sparsely: one
-        # and two symbols give most of what data of any size can.
-        return fitting[0], contiguous_offsets(2)
-    theorem = theorem_offsets(n_states, max_duration, n_symbols)
-    if theorem in fitting or n_symbols ** (2 * len(theorem) + 1) > MAX_CANDIDATE_ENTRIES:
-        return tuple(fitting)
-    return (*fitting, theorem)
 
 
 def base_of(n_states: int, n_symbols: int | None) -> int:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params, check_without_tail_or_end
-from sojourn.spectral.exact_moments import step_matrix
 from sojourn.spectral.windows import choose_offsets, contiguous_offsets, theorem_offsets
 from sojourn.theory import modular
+from sojourn.theory.exact_moments import step_matrix
 from sojourn.theory.step import (
     Matrix,
     Product,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sojourn.checks import MAX_ENTRIES, positive_int
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
-from sojourn.spectral.exact_moments import step_matrix
 from sojourn.spectral.windows import base_of, check_offsets, window_length
+from sojourn.theory.exact_moments import step_matrix
 
 Matrix = NDArray[Any]  # float64, or residues modulo a prime
 Product = Callable[[Matrix, Matrix], Matrix]

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from benchmarks.contexts.counts import Table
-from benchmarks.contexts.trees import Codes, Flat, Tree, locate, positions
+from sojourn.contexts.counts import Table
+from sojourn.contexts.trees import Codes, Flat, Tree, locate, positions
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -89,10 +90,8 @@ class Followers:
         _smooth(table, self.parent, self.trust)
         return table
 
-    def row(self, node: int) -> Floats:
+    def _row(self, node: int) -> Floats:
         """p(symbol or end | node) of one node."""
-        if len(self.dense):
-            return self.dense[node]
         path = [node]
         while self.parent[path[-1]] >= 0:
             path.append(int(self.parent[path[-1]]))
@@ -102,6 +101,12 @@ class Followers:
             p *= 1.0 - self.trust[x]
             p[self.symbol[mine]] += self.trust[x] * self.count[mine] / max(self.totals[x], 1.0)
         return p
+
+    def rows(self, nodes: Codes) -> Floats:
+        """p(symbol or end | node) of each node, (n, n_symbols + 1)."""
+        if len(self.dense):
+            return self.dense[nodes]
+        return np.array([self._row(int(node)) for node in nodes]).reshape(-1, self.n_symbols + 1)
 
     def prob(self, nodes: Codes, codes: Codes, ends: bool) -> Floats:
         """p(code | node) at each place; given that the sequence continues, if not `ends`."""
@@ -166,7 +171,7 @@ def learn_followers(
     where = np.divmod(np.concatenate(entries), n_o + 1)
     C = sp.csr_array(sp.coo_array((np.concatenate(counts), where), shape))
     C.sum_duplicates()
-    totals = np.asarray(C.sum(axis=1)).ravel()
+    totals: Floats = np.asarray(C.sum(axis=1)).ravel()
     variety = np.diff(C.indptr)
     size = np.minimum(np.log2(np.maximum(totals, 1)).astype(int), SIZES - 1)
     few = np.minimum(np.ceil(np.log2(np.maximum(variety, 1))).astype(int), VARIETIES - 1)
@@ -188,17 +193,18 @@ def _first_trust(group: NDArray[np.int64], totals: Floats) -> Floats:
     return np.where(met > 0, each / np.maximum(met, 1), middle / (middle + SMOOTHING))
 
 
-def _learn_trust(  # type: ignore[no-untyped-def]
-    arrays, group, totals, tree: Tree, flat: Flat, ends: bool, trust: Floats
+def _learn_trust(
+    arrays: Any, group: Any, totals: Any, tree: Tree, flat: Flat, ends: bool, trust: Floats
 ) -> Floats:
     at = positions(flat)
     at = at[flat.codes[at] < tree.n_symbols + ends]
     nodes = locate(tree, flat)[at]
-    path = _paths(nodes, flat.codes[at], *arrays, totals, group)
+    begin, share, kind = _paths(nodes, flat.codes[at], *arrays, totals, group)  # type: ignore[call-arg]
     start = trust
     for _ in range(STEPS):
         stopped, reached = PRIOR * start, np.full(len(start), PRIOR)
-        _trust_step(*path, trust, stopped, reached, 1.0 / (tree.n_symbols + ends))
+        uniform = 1.0 / (tree.n_symbols + ends)
+        _trust_step(begin, share, kind, trust, stopped, reached, uniform)
         trust = np.clip(stopped / reached, 1e-4, 1.0 - 1e-6)
     return trust
 

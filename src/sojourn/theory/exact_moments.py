@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.contexts.pieces import Pieces
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params, check_without_tail_or_end
-from sojourn.spectral.holdout import Pieces
 from sojourn.spectral.moment_tables import Adjacent, Form, Gapped, Shape
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.windows import check_offsets
@@ -58,7 +58,7 @@ def exact_moments(
     n_steps = length if per_step else 1
     shapes = [Shape(check_offsets(window), params.n_symbols, form) for window in windows]
     for shape in shapes:
-        shape.check(n_steps, full=True)
+        shape.check(n_steps)
         if length < shape.needs:
             raise SojournError(
                 f"windows {shape.offsets} need sequences of at least {shape.needs} symbols, not "

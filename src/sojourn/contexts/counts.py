@@ -8,15 +8,18 @@ H_o[u, v]; each symbol or end one to what follows its past in the context tree. 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Self
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from benchmarks.contexts.pieces import Pieces
-from benchmarks.contexts.trees import Codes, Flat, Ints, Tree, cut, grow, lay_out, locate
+from sojourn.contexts.grow import grow
+from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
+from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate
 from sojourn.errors import SojournError
 from sojourn.scale.threads import n_threads, shared_out
 
@@ -79,8 +82,8 @@ def grow_trees(
     # Pasts keep every child: what follows it is smoothed by its parent's. Futures are features.
     pasts = grow(flat, n_symbols, False, split_at, 1, by_runs)
     futures = grow(flat, n_symbols, True, split_at, keep_at, by_runs)
-    alone = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
-    return Trees(pasts, futures, *alone, pasts.n_nodes, futures.n_nodes)
+    u, v = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
+    return Trees(pasts, futures, u, v, pasts.n_nodes, futures.n_nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,62 +170,116 @@ def _same(a: Trees, b: Trees) -> bool:
 
 def count_contexts(pieces: Pieces, trees: Trees, n_jobs: int | None = None) -> ContextCounts:
     """Counts of the pieces over the trees, by threads; the same for any number of them."""
-    tally = ContextTally(trees)
-    tally.add(pieces, n_jobs)
-    return tally.counts()
+    counter = _Counter(trees)
+    counter.add(pieces, n_jobs)
+    return counter.counts()
 
 
-class ContextTally:
-    """Counts under way: pieces are added in place, in any order.
+@dataclass(frozen=True, eq=False)
+class ContextMoments:
+    """Counts over contexts, and the pieces held out of them; those over the same trees add.
 
     Parameters
     ----------
-    trees : Trees
+    counts : ContextCounts
+    heldout : Pieces
+        What was not counted, to choose the rank and the mixture by.
+    n_sequences, n_total : int
+        Number of sequences and of symbols, the held-out ones included.
+    limit : int
+        Pieces with this key or a larger one are not held out; see `Pieces.bounded`.
     """
+
+    counts: ContextCounts
+    heldout: Pieces
+    n_sequences: int
+    n_total: int
+    limit: int = NO_LIMIT
+
+    def __post_init__(self) -> None:
+        codes, n_o = self.heldout.codes, self.counts.trees.n_symbols
+        if codes.size and not -1 <= codes.min() <= codes.max() < n_o:
+            raise SojournError(f"heldout.codes must lie in -1 … {n_o - 1}")
+        for name in ("n_sequences", "n_total", "limit"):
+            if not 0 <= operator.index(getattr(self, name)) <= NO_LIMIT:
+                raise SojournError(f"{name} is {getattr(self, name)}; it lies in 0 … {NO_LIMIT}")
+
+    def __add__(self, other: ContextMoments) -> ContextMoments:
+        limit = min(self.limit, other.limit)
+        kept, evicted, limit = (self.heldout + other.heldout).bounded(limit)
+        counts = self.counts + other.counts
+        return ContextMoments(
+            counts + count_contexts(evicted, counts.trees, 1) if len(evicted) else counts,
+            kept.compact(),
+            self.n_sequences + other.n_sequences,
+            self.n_total + other.n_total,
+            limit,
+        )
+
+
+class ContextTally(Tally):
+    """Counts over contexts under way."""
+
+    def __init__(self, trees: Trees) -> None:
+        super().__init__()
+        self._counter = _Counter(trees)
+
+    def moments(self) -> ContextMoments:
+        """What was counted until now."""
+        sizes = (self.n_sequences, self.n_total, self.limit)
+        return ContextMoments(self._counter.counts(), self.heldout, *sizes)
+
+    def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
+        self._counter.add(pieces, n_jobs)
+
+    def _join(self, other: Self) -> None:
+        self._counter = self._counter + other._counter
+
+
+class _Counter:
+    """Tables under way: pieces are added in place, in any order."""
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
-        self._tables = [_Hashed() for _ in range(3)]
-        self._first = np.zeros(trees.n_futures, np.int64)
+        self.tables = [_Hashed() for _ in range(3)]  # pairs, moves, follows
+        self.first = np.zeros(trees.n_futures, np.int64)
 
     def add(self, pieces: Pieces, n_jobs: int | None = None) -> None:
-        """Count more pieces."""
+        """Count more pieces, by threads."""
         chunks = _chunks(pieces)
         if min(n_threads(n_jobs), len(chunks)) <= 1:
-            for chunk in chunks:
-                self._count(pieces.take(chunk))
+            self._add_chunks(pieces, chunks)
             return
 
-        def run(mine: object) -> ContextTally:
-            tally = ContextTally(self.trees)
-            for chunk in mine:  # type: ignore[attr-defined]
-                tally._count(pieces.take(chunk))
-            return tally
+        def run(mine: Iterable[Ints]) -> _Counter:
+            counter = _Counter(self.trees)
+            counter._add_chunks(pieces, mine)
+            return counter
 
         both = reduce(operator.add, shared_out(run, chunks, n_jobs), self)
-        self._tables, self._first = both._tables, both._first
+        self.tables, self.first = both.tables, both.first
 
-    def __add__(self, other: ContextTally) -> ContextTally:
-        both = ContextTally(self.trees)
-        both._tables = [a.joined(b) for a, b in zip(self._tables, other._tables, strict=True)]
-        both._first = self._first + other._first
+    def __add__(self, other: _Counter) -> _Counter:
+        both = _Counter(self.trees)
+        both.tables = [a.joined(b) for a, b in zip(self.tables, other.tables, strict=True)]
+        both.first = self.first + other.first
         return both
 
     def counts(self) -> ContextCounts:
         """What was counted until now."""
-        return ContextCounts(
-            self.trees, *(table.sorted() for table in self._tables), self._first.copy()
-        )
+        pairs, moves, follows = (table.sorted() for table in self.tables)
+        return ContextCounts(self.trees, pairs, moves, follows, self.first.copy())
 
-    def _count(self, pieces: Pieces) -> None:
+    def _add_chunks(self, pieces: Pieces, chunks: Iterable[Ints]) -> None:
         trees = self.trees
-        flat = lay_out(pieces, trees.n_symbols)
-        past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
-        keys = _keys(flat, trees, past, future)
-        for table, found in zip(self._tables, keys, strict=True):
-            table.add(found)
-        fresh = flat.starts[pieces.fresh & (flat.stops > flat.starts)]
-        np.add.at(self._first, trees.future_context[future[fresh]], 1)
+        for chunk in chunks:
+            some = pieces.take(chunk)
+            flat = lay_out(some, trees.n_symbols)
+            past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
+            for table, found in zip(self.tables, _keys(flat, trees, past, future), strict=True):
+                table.add(found)
+            fresh = flat.starts[some.fresh & (flat.stops > flat.starts)]
+            np.add.at(self.first, trees.future_context[future[fresh]], 1)
 
 
 def _chunks(pieces: Pieces) -> list[Ints]:

@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.contexts import score
-from benchmarks.contexts.model import ContextModel
 from benchmarks.ngrams import NGram
-from sojourn import Sequences, read
+from sojourn import Sequences, SpectralHSMM, read
 from sojourn.datasets import simulate_approaches
 
 Floats = NDArray[np.float64]
@@ -39,7 +37,7 @@ def songs(path: Path) -> None:
         held = np.arange(len(train)) % FOLDS == 0
         scores = {n: NGram(n).fit(train[~held]).score(train[held]) for n in range(1, 9)}
         order = max(scores, key=lambda n: scores[n])
-        total[0] += ContextModel().fit(train).score_samples(test).sum()
+        total[0] += SpectralHSMM().fit(train).score_samples(test).sum()
         total[1] -= NGram(order).fit(train).surprise(test).sum()
     ours, theirs = np.exp(-total / data.n_total)
     seconds = time.perf_counter() - began
@@ -50,7 +48,7 @@ def flights() -> None:
     """Held-out likelihood of simulated approaches."""
     data = simulate_approaches(400, rng=1)
     began = time.perf_counter()
-    score = ContextModel().fit(data[:300]).score(data[300:])
+    score = SpectralHSMM().fit(data[:300]).score(data[300:])
     print(f"{'flights':12s} {score:.4f} nats per symbol  {time.perf_counter() - began:6.1f} s")
 
 
@@ -67,7 +65,7 @@ def random_automaton(n_states: int, n_symbols: int, seed: int) -> tuple[Floats, 
 def draw_strings(
     T: Floats, end: Floats, start: Floats, n: int, seed: int
 ) -> tuple[Sequences, float]:
-    """Strings that are not empty, and their log-probability given that."""
+    """Strings, and their log-probability."""
     n_o, n_x, _ = T.shape
     rng = np.random.default_rng(seed)
     cumulated = np.cumsum(T.transpose(1, 0, 2).reshape(n_x, -1), axis=1)
@@ -76,13 +74,11 @@ def draw_strings(
         x, row, alpha = rng.choice(n_x, p=start), [], start
         while (j := int(np.searchsorted(cumulated[x], rng.random()))) < n_o * n_x:
             row.append(j // n_x)
+            alpha = alpha @ T[j // n_x]
             x = j % n_x
-        if row:
-            for symbol in row:
-                alpha = alpha @ T[symbol]
-            log_prob += float(np.log(alpha @ end / (1 - start @ end)))
-            rows.append(row)
-    return Sequences.from_lists(rows, vocabulary=np.arange(n_o)), log_prob
+        log_prob += float(np.log(alpha @ end))
+        rows.append(row)
+    return Sequences.from_lists(rows, vocabulary=np.arange(n_o), empty=True), log_prob
 
 
 def automata(n_models: int = 2, n_strings: int = 20_000) -> None:
@@ -93,7 +89,7 @@ def automata(n_models: int = 2, n_strings: int = 20_000) -> None:
             train, _ = draw_strings(*model, n_strings, seed + 100)
             test, truth = draw_strings(*model, 4000, seed + 200)
             began = time.perf_counter()
-            ours = float(ContextModel(ends=True).fit(train).score_samples(test).sum())
+            ours = float(SpectralHSMM(ends=True).fit(train).score_samples(test).sum())
             ratio = np.exp((truth - ours) / (test.n_total + len(test)))
             seconds = time.perf_counter() - began
             print(
@@ -126,14 +122,10 @@ def spice(folder: Path, problem: int) -> None:
     rows, n_o = strings(folder / f"{problem}.train.gz")
     prefixes, _ = strings(folder / f"{problem}.prefix.public.gz")
     began, vocabulary = time.perf_counter(), np.arange(n_o)
-    model = ContextModel(ends=True)
-    model.fit(Sequences.from_lists([row for row in rows if row], vocabulary=vocabulary))
-    predicted = np.empty((len(prefixes), n_o + 1))
-    some = [i for i, row in enumerate(prefixes) if row]
-    asked = Sequences.from_lists([prefixes[i] for i in some], vocabulary=vocabulary)
-    predicted[some] = model.predict_next(asked)
-    empty = [i for i, row in enumerate(prefixes) if not row]
-    predicted[empty] = score.Walk(model.model_).distribution()
+    model = SpectralHSMM(ends=True)
+    model.fit(Sequences.from_lists(rows, vocabulary=vocabulary, empty=True))
+    asked = Sequences.from_lists(prefixes, vocabulary=vocabulary, empty=True)
+    predicted = model.predict_next(asked)
     target = folder / f"{problem}.target.public.gz"
     ours, seconds = ranking(predicted, target), time.perf_counter() - began
     theirs = ranking(_trigrams(rows, prefixes, n_o), target) if n_o < 1000 else np.nan

@@ -21,15 +21,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.contexts.counts import ContextCounts
+from sojourn.contexts.counts import ContextCounts
 from sojourn.errors import SojournError
+from sojourn.spectral.operators import scaled_svd
 
 Floats = NDArray[np.float64]
 
 RIDGE = 0.1
-# Below this many rows or columns a full decomposition is as quick as a random projection.
-FULL_SVD = 160
-OVERSAMPLING, POWER = 16, 2
+ROUNDING = 1e-9  # singular values below this share of the first are not structure
 # From this many symbols on the rarer ones share operators, and symbols that occur less often than
 # this have none of their own: k² numbers are not learned from fewer.
 SHARED_FROM, OWN_AT = 257, 500
@@ -97,6 +96,14 @@ class ContextOperators:
         """Number of symbols."""
         return len(self.which)
 
+    def combined(self, weights: Floats) -> Floats:
+        """The sum of the operators of the symbols, with weights; ones for a step not seen."""
+        own, rest = self.which >= 0, self.which < 0
+        total = np.tensordot(np.bincount(self.which[own], weights[own], len(self.own)), self.own, 1)
+        if rest.any():
+            total = total + np.tensordot(weights[rest] @ self.emit[:-1][rest], self.shared, 1)
+        return total
+
     def cut(self, rank: int) -> ContextOperators:
         """The leading `rank` directions: a smaller model is a corner of a larger one."""
         k = min(rank, self.rank)
@@ -161,8 +168,9 @@ def from_moments(
     n_u, n_v = H.shape
     n_o = H_o.shape[0] // n_u
     total = H.sum()
-    d_u, d_v = _inverse_root(H.sum(axis=1)), _inverse_root(H.sum(axis=0))
-    U, s, V = _svd(_scaled(d_u, H, d_v), max_rank, seed)
+    d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed)
+    k = max(1, min(max_rank, int((s > ROUNDING * s[0]).sum())))
+    U, s, V = U[:, :k], s[:k], Vt[:k].T
     W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)
     used_u, used_v = (d_u > 0).sum(), (d_v > 0).sum()
     noise = ridge * (np.sqrt(used_u) + np.sqrt(used_v)) ** 2 / total
@@ -206,31 +214,5 @@ def _moves(
     if few:
         return own, which, np.empty((0, k, k)), emit
     squares[np.diag_indices(k)] += 1e-9 * np.trace(squares) / k
-    return own, which, np.linalg.solve(squares, crossed).reshape(k, k, k), emit
-
-
-def _inverse_root(sums: Floats) -> Floats:
-    sums = np.asarray(sums, float).ravel()
-    return np.divide(1.0, np.sqrt(sums), out=np.zeros_like(sums), where=sums > 0)
-
-
-def _scaled(left: Floats, H: sp.csr_array, right: Floats) -> sp.csr_array:
-    return sp.csr_array(sp.diags_array(left) @ H @ sp.diags_array(right))
-
-
-def _svd(A: sp.csr_array, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """The leading singular vectors and values; those that are not rounding."""
-    small = min(A.shape)
-    if small <= max(FULL_SVD, rank + OVERSAMPLING):
-        U, s, Vt = np.linalg.svd(A.toarray(), full_matrices=False)
-    else:
-        T = sp.csr_array(A.T)
-        rng = np.random.default_rng(seed)
-        Y = A @ rng.standard_normal((A.shape[1], rank + OVERSAMPLING))
-        for _ in range(POWER):
-            Y = A @ (T @ np.linalg.qr(Y)[0])
-        B = np.linalg.qr(Y)[0]
-        U, s, Vt = np.linalg.svd((T @ B).T, full_matrices=False)
-        U = B @ U
-    k = max(1, min(rank, int((s > 1e-9 * s[0]).sum())))
-    return U[:, :k], s[:k], Vt[:k].T
+    shared = np.linalg.solve(squares, crossed).reshape(k, k, k).astype(np.float64)
+    return own, which, shared, emit

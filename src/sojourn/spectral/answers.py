@@ -1,0 +1,260 @@
+"""What a model answers about sequences: surprise, scores, what comes next, states, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import BUCKETS, MAX_RUNS, Codes, Flat, lay_out
+from sojourn.data.runs import sums
+from sojourn.data.sequences import Sequences
+from sojourn.scale.threads import chunks, each
+from sojourn.spectral.filter import run_filter, unseen
+from sojourn.spectral.models import Model
+
+Floats = NDArray[np.float64]
+
+
+class _Scored(NamedTuple):
+    """Some sequences laid out and scored."""
+
+    flat: Flat
+    nodes: Codes  # of the past before each place
+    prob: Floats  # of what came at each place
+    rows: Floats  # the filter after each sequence                             (n, width)
+    states: Floats  # the state before each place, if asked for
+
+
+def _score(
+    model: Model, flat: Flat, keep: bool = False, row: Floats | None = None, seen: int = 0
+) -> _Scored:
+    """Probability of every outcome; from a row of the filter on, after `seen` symbols."""
+    fresh, filter = np.ones(len(flat.starts), bool), model.filter
+    nodes, contexts = model.located(flat, fresh, seen)
+    prob, rows, states = np.ones(len(flat.codes)), np.empty((len(fresh), 0)), np.empty((0, 0))
+    if filter is not None:
+        filter = filter if row is None else filter._replace(start=row)
+        prob, rows, states = run_filter(filter, flat, contexts, fresh, keep)
+    if model.followers is not None and model.weight < 1.0:
+        beside = model.followers.prob(nodes, flat.codes, model.ends)
+        known = flat.codes < model.n_symbols + model.ends
+        prob = np.where(known, model.weight * prob + (1.0 - model.weight) * beside, 1.0)
+    return _Scored(flat, nodes, prob, rows, states)
+
+
+def _each(
+    model: Model,
+    sequences: Sequences,
+    n_jobs: int | None,
+    run: Callable[[int, int, _Scored], object],
+    keep: bool = False,
+) -> None:
+    """Call ``run(first, last, scored)`` for chunks of the sequences, by threads."""
+
+    def one(bounds: tuple[int, int]) -> None:
+        flat = lay_out(Pieces.all_of(sequences, *bounds), model.n_symbols)
+        run(*bounds, _score(model, flat, keep))
+
+    sizes = sequences.offsets + np.arange(len(sequences) + 1)  # an end is a place too
+    each(one, chunks(sizes), n_jobs)
+
+
+def surprise(
+    model: Model, sequences: Sequences, n_jobs: int | None = None
+) -> tuple[Floats, Floats]:
+    """-log p of each symbol given what came before it, end to end, and of the end of each sequence.
+
+    A missing symbol has none: 0. So has an end that is not predicted.
+    """
+    out, ends = np.zeros(sequences.n_total), np.zeros(len(sequences))
+
+    def run(first: int, last: int, scored: _Scored) -> None:
+        values = 0.0 - np.log(scored.prob)  # not -0 where p is 1
+        inside = scored.flat.codes != model.n_symbols
+        out[sequences.offsets[first] : sequences.offsets[last]] = values[inside]
+        if model.ends:
+            ends[first:last] = values[scored.flat.stops - 1]
+
+    _each(model, sequences, n_jobs, run)
+    return out, ends
+
+
+def log_prob(model: Model, sequences: Sequences, n_jobs: int | None = None) -> Floats:
+    """Log-probability of each sequence, its end included where ends are predicted."""
+    steps, ends = surprise(model, sequences, n_jobs)
+    found: Floats = -sums(steps, sequences.offsets) - ends
+    return found
+
+
+def states_of(
+    model: Model, sequences: Sequences, rank: int, n_jobs: int | None = None
+) -> list[Floats]:
+    """The state before each symbol and after the last: (length + 1, rank) for each sequence."""
+    found: list[Floats] = [np.empty(0)] * len(sequences)
+
+    def run(first: int, last: int, scored: _Scored) -> None:
+        for i, (a, b) in enumerate(zip(scored.flat.starts, scored.flat.stops, strict=True)):
+            found[first + i] = scored.states[a:b, :rank].copy()
+
+    _each(model, sequences, n_jobs, run, keep=True)
+    return found
+
+
+def next_distribution(
+    model: Model, sequences: Sequences, horizon: int = 1, n_jobs: int | None = None
+) -> Floats:
+    """Distribution `horizon` steps after each sequence, (n, n_symbols), with a column for the end.
+
+    One step ahead it is the mixture's. Further steps weigh the states that may follow by it, and
+    the operators take these on; an end stays an end.
+    """
+    out = np.empty((len(sequences), model.n_symbols + model.ends))
+
+    def run(first: int, last: int, scored: _Scored) -> None:
+        nodes = scored.nodes[scored.flat.stops - 1]
+        lengths = np.diff(sequences.offsets[first : last + 1])
+        out[first:last] = ahead(model, scored.rows, nodes, lengths, horizon)
+
+    _each(model, sequences, n_jobs, run)
+    return out
+
+
+def ahead(
+    model: Model, rows: Floats, nodes: Codes, lengths: NDArray[np.int64], horizon: int = 1
+) -> Floats:
+    """Distribution `horizon` steps after rows of the filter, whose pasts are at the nodes."""
+    n_o, a = model.n_symbols, model.weight
+    p = np.zeros((len(rows), n_o + model.ends))
+    if model.filter is not None:
+        p = a * model.filter.predictions(rows)
+    if model.followers is not None and a < 1.0:
+        beside = model.followers.rows(nodes)
+        if not model.ends:
+            beside = beside[:, :n_o] / (1.0 - beside[:, n_o:])
+        p = p + (1.0 - a) * beside
+    if horizon == 1:
+        return p
+    pairs = zip(rows, p, lengths.tolist(), strict=True)
+    return np.array([_further(model, row, q, t, horizon - 1) for row, q, t in pairs])
+
+
+def _further(model: Model, row: Floats, p: Floats, t: int, steps: int) -> Floats:
+    """Distribution `steps` after the next outcome, which has distribution `p`, at step t."""
+    n_o, filter = model.n_symbols, model.filter
+    rank = model.emission(0).shape[1]
+    assert filter is not None
+    raw = row[filter.k : filter.k + n_o]
+    # The expected state after the next symbol: Σ_o p(o) v M_o / q_o
+    weights = np.where(raw >= filter.epsilon, p[:n_o] / np.maximum(raw, filter.epsilon), 0.0)
+    state = row[None, :rank] @ model.combined(weights, t)
+    alive = 1.0 - p[n_o] if model.ends else 1.0
+    own = min(steps - 1, max(filter.n_t - 1 - t, 0))  # steps with operators of their own
+    for s in (*range(t + 1, t + 1 + own), None):
+        at = t + 1 + own if s is None else s
+        n = steps - 1 - own if s is None else 1
+        A, weight = model.combined(np.ones(n_o), at), model.emission(at).sum(axis=0)
+        mass = (state @ weight).item()
+        state = state / mass if mass > 0 else filter.start[None, :rank]
+        state, still = unseen(A, weight, state, n)
+        alive *= still.item()
+    q = np.zeros((1, filter.k + n_o + 1))
+    q[0, filter.k :] = np.vecdot(model.emission(t + steps), state)
+    out = filter.predictions(q)[0]
+    if model.ends:
+        out = out * alive
+        out[n_o] += 1.0 - alive
+    return out
+
+
+class Walk:
+    """A sequence under way, one symbol at a time: the filter's row, and its past as runs.
+
+    What is kept of the past is bounded: as many runs as a tree reads, each as long as the longest
+    bucket. Symbols are scored by the same kernels as whole sequences, to the same bits.
+    """
+
+    LONGEST = int(BUCKETS[-1]) + 1  # a run this long is as long as any
+    MOST = 2 * MAX_RUNS * LONGEST  # symbols that any tree reads of a past
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.row = np.empty(0) if model.filter is None else model.filter.start.copy()
+        self.n_seen = 0
+        self.remember(np.array([model.n_symbols], np.int32))
+
+    def remember(self, past: Codes) -> None:
+        """Take a past, from the start mark or from a symbol on."""
+        self.codes, self.first, self.n = np.zeros(64, np.int32), np.zeros(64, np.int32), 0
+        self.n = self._write(past)
+
+    @property
+    def past(self) -> Codes:
+        """What trees can read of the past."""
+        return self.codes[max(0, self.n - self.MOST) : self.n].copy()
+
+    def advance(self, codes: Codes, out: Floats) -> None:
+        """Take symbols, -1 where missing, and write the surprise of each to `out`."""
+        for begin in range(0, len(codes), self.LONGEST):
+            part = codes[begin : begin + self.LONGEST]
+            scored, n = self._scored(part), self.n + len(part)
+            out[begin : begin + len(part)] = 0.0 - np.log(scored.prob[self.n : n])
+            self.row = scored.rows[0]
+            self.n_seen += len(part)
+            run = n - int(self.first[n - 1])
+            self.n = n if run <= 2 * self.LONGEST else n - run + self.LONGEST
+            if self.n > 2 * self.MOST:
+                self.remember(self.past)
+
+    def distribution(self, horizon: int = 1) -> Floats:
+        """Distribution of what comes `horizon` steps on."""
+        nodes = self._scored(np.empty(0, np.int32)).nodes[self.n : self.n + 1]
+        return ahead(self.model, self.row[None], nodes, np.array([self.n_seen]), horizon)[0]
+
+    def end(self) -> float:
+        """The surprise of an end here; 0 where ends are not predicted."""
+        return 0.0 - float(np.log(self._scored(np.empty(0, np.int32)).prob[self.n]))
+
+    def _scored(self, codes: Codes) -> _Scored:
+        """Score symbols, and an end, after the past; what is written after it does not count."""
+        n, end = self.n, self._write(codes)
+        self.codes[end] = self.model.n_symbols
+        here = np.array([n])
+        flat = Flat(self.codes[: end + 1], self.first, self.first, here, here + len(codes) + 1)
+        return _score(self.model, flat, row=self.row, seen=self.n_seen)
+
+    def _write(self, codes: Codes) -> int:
+        """Write symbols after the past, with room for one more; where they end."""
+        end = self.n + len(codes)
+        if end >= len(self.codes):
+            more = np.zeros(end + len(self.codes), np.int32)
+            self.codes, self.first = np.append(self.codes, more), np.append(self.first, more)
+        for n, code in enumerate(codes.tolist(), self.n):
+            self.codes[n] = code if code >= 0 else self.model.n_symbols + 1
+            same = n > 1 and self.codes[n] == self.codes[n - 1]
+            self.first[n] = self.first[n - 1] if same else n
+        return end
+
+
+def draw(
+    model: Model, n: int, length: int | None, rng: np.random.Generator, most: int = 100_000
+) -> list[Codes]:
+    """Draw sequences of codes: of a length, or to their ends where these are predicted."""
+    rows = []
+    for _ in range(n):
+        walk, nothing = Walk(model), np.empty(1)
+        codes: list[int] = []
+        while len(codes) < (most if length is None else length):
+            p = walk.distribution()
+            if length is not None:
+                p = p[: model.n_symbols]
+            code = int(rng.choice(len(p), p=p / p.sum()))
+            if code == model.n_symbols:
+                break
+            codes.append(code)
+            walk.advance(np.array([code], np.int32), nothing)
+        rows.append(np.array(codes, np.int32))
+    return rows

@@ -1,0 +1,295 @@
+"""From counts of contexts to a model: tree size, rank and mixture by held-out likelihood.
+
+The model is a mixture: a filter over contexts (spectral) beside a context tree. How fine contexts
+are and how many directions are kept trades bias for variance. Pieces of data that were not counted
+decide: from coarse trees to fine ones, from one rank to its neighbours, stopping early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.contexts.counts import (
+    ContextCounts,
+    ContextMoments,
+    Trees,
+    count_contexts,
+    grow_trees,
+)
+from sojourn.contexts.followers import learn_followers
+from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
+from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions
+from sojourn.data.sequences import Sequences
+from sojourn.scale.threads import each
+from sojourn.spectral.context_operators import ContextOperators, learn_operators
+from sojourn.spectral.filter import context_filter, run_filter
+from sojourn.spectral.models import ContextModel
+
+Floats = NDArray[np.float64]
+
+# Symbols that trees are grown from and sizes compared on; more are only counted.
+SAMPLE = 1 << 19
+# Positions that a node of the finest tree needs, and a child of it among the futures.
+FINEST, FINEST_CHILD = 10, 8
+# Positions that a context needs to be split: the sizes compared, from coarse to fine.
+SIZES = (10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
+RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+FIRST_RANKS = (4, 16, 48)  # where a search begins that knows nothing better
+MAX_RANK = RANKS[-1]
+MOST_CONTEXTS = 4_000
+# Nats per outcome: a tree that is worse by this than a coarser one ends the search.
+WORSE = 0.003
+# Outcomes that sizes are compared on.
+JUDGED = 1 << 15
+# A mixture that gains less than this over its better half is that half.
+WORTH_MIXING = 1e-4
+
+
+@dataclass(frozen=True)
+class ContextTrial:
+    """One size that was compared: positions per split, contexts, rank, weight, held-out score."""
+
+    split_at: float
+    n_pasts: int
+    n_futures: int
+    rank: int
+    weight: float
+    score: float
+
+
+@dataclass(frozen=True)
+class ContextChoice:
+    """What was chosen by held-out likelihood, and all that was compared.
+
+    Parameters
+    ----------
+    split_at : float
+        Positions of the sample that a context needs to be split; 0 where trees were given.
+    rank : int
+    weight : float
+        Of the filter in the mixture; the rest is the context tree's.
+    score : float or None
+        Held-out log-likelihood per outcome, in nats; None where nothing was held out.
+    trials : tuple of ContextTrial
+    """
+
+    split_at: float
+    rank: int
+    weight: float
+    score: float | None
+    trials: tuple[ContextTrial, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Pieces that trees are grown from and sizes compared on; those of parts of the data add.
+
+    Which pieces it holds depends on the ids of their sequences alone.
+    """
+
+    training: Pieces
+    heldout: Pieces
+    training_limit: int = NO_LIMIT
+    heldout_limit: int = NO_LIMIT
+
+    @classmethod
+    def of(cls, sequences: Sequences, shift: int = 0) -> Sample:
+        """The sample of some sequences; `shift` as in `split`."""
+        return cls(*split(sequences, shift=shift))._bounded()
+
+    @classmethod
+    def none(cls) -> Sample:
+        """Nothing."""
+        return cls(Pieces.none(), Pieces.none())
+
+    def __add__(self, other: Sample) -> Sample:
+        return Sample(
+            self.training + other.training,
+            self.heldout + other.heldout,
+            min(self.training_limit, other.training_limit),
+            min(self.heldout_limit, other.heldout_limit),
+        )._bounded()
+
+    def _bounded(self) -> Sample:
+        training, _, a = self.training.bounded(self.training_limit, SAMPLE)
+        heldout, _, b = self.heldout.bounded(self.heldout_limit)
+        return Sample(training.compact(), heldout.compact(), a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class _Heldout:
+    """Held-out pieces laid out, and what the context tree gives them."""
+
+    flat: Flat
+    fresh: NDArray[np.bool_]
+    nodes: Codes
+    at: NDArray[np.int64]  # the outcomes that are scored
+    beside: Floats  # p of each under the context tree
+    ends: bool
+
+    def judge(self, operators: ContextOperators, contexts: Codes) -> tuple[float, float]:
+        """The best weight of the operators beside the context tree, and the score it gives."""
+        filter = context_filter(operators, self.ends)
+        prob = run_filter(filter, self.flat, contexts[self.nodes], self.fresh)[0][self.at]
+        return mixed(prob, self.beside)
+
+
+def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
+    """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture."""
+    lo, hi = 0.0, 1.0
+    for _ in range(20):  # the slope falls with the weight
+        a = (lo + hi) / 2
+        slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
+        lo, hi = (a, hi) if slope > 0 else (lo, a)
+    a = (lo + hi) / 2
+    score = np.log(a * p + (1 - a) * beside).mean()
+    alone, tree = np.log(p).mean(), np.log(beside).mean()
+    if score < max(alone, tree) + WORTH_MIXING:
+        return (1.0, float(alone)) if alone >= tree else (0.0, float(tree))
+    return float(a), float(score)
+
+
+@dataclass
+class _Search:
+    """The trials so far, and the held-out pieces, if any, that they are judged by."""
+
+    heldout: _Heldout | None
+    trust: Floats  # in the classes of nodes of the context tree
+    trials: list[ContextTrial] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool) -> _Search:
+        """A search that judges by the pieces, beside the context tree of the counts."""
+        tree = counts.trees.pasts
+        flat = lay_out(pieces, tree.n_symbols)
+        at = positions(flat)
+        at = at[flat.codes[at] < tree.n_symbols + ends]
+        followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
+        if not at.size:
+            return cls(None, trust)
+        nodes = locate(tree, flat)
+        beside = followers.prob(nodes[at], flat.codes[at], ends)
+        return cls(_Heldout(flat, pieces.fresh, nodes, at, beside, ends), trust)
+
+    @property
+    def best(self) -> ContextTrial:
+        return max(self.trials, key=lambda trial: trial.score)
+
+    def improved(self, found: list[list[ContextTrial]]) -> bool:
+        """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
+        for trials in found:
+            if not trials:
+                return False
+            self.trials.extend(trials)
+            if max(trial.score for trial in trials) < self.best.score - WORSE:
+                return False
+        return True
+
+    def walk(
+        self, counts: ContextCounts, split_at: float, ranks: range, near: int | None, seed: int
+    ) -> list[ContextTrial]:
+        """Trials of one tree: from a rank, or a few, to the best among its neighbours."""
+        assert self.heldout is not None
+        trees, max_rank = counts.trees, ranks[-1]
+        grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
+        first = [r for r in FIRST_RANKS if r in ranks] if near is None else [near]
+        waiting = sorted({int(np.searchsorted(grid, r)) for r in first or [max_rank]} - {len(grid)})
+        waiting = waiting or [len(grid) - 1]
+        found: dict[int, ContextTrial] = {}
+        top = grid[min(waiting[-1] + 1, len(grid) - 1)]
+        operators = learn_operators(counts, top, seed)
+        while waiting:
+            for i in waiting:
+                if grid[i] > operators.rank == top:
+                    top = min(2 * top, max_rank)
+                    operators = learn_operators(counts, top, seed)
+                model = operators.cut(grid[i])
+                weight, score = self.heldout.judge(model, trees.past_context)
+                sizes = (trees.n_pasts, trees.n_futures, model.rank)
+                found[i] = ContextTrial(split_at, *sizes, weight, score)
+                if grid[i] >= operators.rank < top:
+                    grid = grid[: i + 1]  # the counts have no more directions
+                    break
+            best = max(found, key=lambda i: found[i].score)
+            waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
+        return [found[i] for i in sorted(found)]
+
+
+def choose_trees(
+    sample: Sample,
+    n_symbols: int,
+    ends: bool,
+    ranks: range,
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> tuple[Trees, tuple[ContextTrial, ...]]:
+    """Trees of the size that does best on the held-out pieces, grown from all of the sample."""
+    training, heldout = sample.training, sample.heldout
+    fine = grow_trees(training, n_symbols, FINEST, FINEST_CHILD)
+    counts = count_contexts(training, fine, n_jobs)
+    n = int(counts.pairs.counts.sum())
+    sizes = [size for size in SIZES if size <= n / 25] or [max(2, n // 25)]
+    judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= JUDGED))
+    search = _Search.of(judged if len(judged) else heldout, counts, ends)
+    for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
+        near = search.best.rank if search.trials else None
+
+        def compare(size: float, near: int | None = near) -> list[ContextTrial]:
+            cut = fine.cut(size)
+            if near is not None and cut.n_pasts > MOST_CONTEXTS:
+                return []
+            return search.walk(counts.grouped(cut), size, ranks, near, seed)
+
+        if not search.improved(each(compare, sizes[first : first + 2], n_jobs)):
+            break
+    chosen = search.best.split_at if search.trials else sizes[0]
+    grown = grow_trees(training + heldout, n_symbols, FINEST, FINEST_CHILD)
+    share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
+    return grown.cut(chosen * share), tuple(search.trials)
+
+
+def grow_pasts(sample: Sample, n_symbols: int) -> Trees:
+    """The trees of a context tree alone: fine pasts, and futures of one context."""
+    everything = sample.training + sample.heldout
+    return grow_trees(everything, n_symbols, FINEST, everything.n_total + len(everything) + 1)
+
+
+def learn_contexts(
+    moments: ContextMoments,
+    ends: bool,
+    ranks: range,
+    trials: tuple[ContextTrial, ...] = (),
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> tuple[ContextModel, ContextChoice]:
+    """The model of counts over given trees: rank and mixture chosen on what was held out.
+
+    `trials` are those of the trees, where these were chosen: the search starts at their best rank.
+    """
+    counts, heldout = moments.counts, moments.heldout
+    trees = counts.trees
+    best = max(trials, key=lambda trial: trial.score) if trials else None
+    search = _Search.of(heldout, counts, ends)
+    weight, rank, score = 0.5, min(ranks[-1], 4), None
+    if search.heldout:
+        size, near = (best.split_at, best.rank) if best else (0.0, None)
+        search.trials = search.walk(counts, size, ranks, near, seed)
+        weight, rank, score = search.best.weight, search.best.rank, search.best.score
+    everything = counts + count_contexts(heldout, trees, n_jobs)
+    operators = learn_operators(everything, max(rank, ranks[0]), seed)
+    followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, search.trust)
+    model = ContextModel(trees, operators, followers, weight, ends)
+    split_at = best.split_at if best else 0.0
+    return model, ContextChoice(split_at, operators.rank, weight, score, (*trials, *search.trials))
+
+
+def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:
+    """The context tree alone, its trust learned on what was held out."""
+    counts, trees = moments.counts, moments.counts.trees
+    trust = _Search.of(moments.heldout, counts, ends).trust
+    everything = counts + count_contexts(moments.heldout, trees, n_jobs)
+    followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, trust)
+    return ContextModel(trees, None, followers, 0.0, ends)
