@@ -88,7 +88,7 @@ class _Run:
         return {
             "params": self.point.model.params,
             "theta": self.point.model.theta,
-            "weights": [*weights.tables, weights.length_biased],
+            "weights": [*weights.tables, weights.length_biased, weights.statistics],
             "log_likelihood": self.point.log_likelihood,
             "objective": self.point.objective,
             "history": np.array(self.history),
@@ -163,7 +163,7 @@ def run_em(
             if accepted:
                 run.point = there
                 run.history.append(there.objective)
-            if accelerate:
+            if accelerate and params.density is None:  # it moves tables, not densities
                 run.step = run.curvature.next_step(here, there, step, enough)
             if step is None:  # an EM step alone shows that there is no more to gain
                 fell = gain < -_ROUNDING * (1.0 + abs(here.objective))

@@ -51,11 +51,12 @@ class Weights:
     end: Floats  # ends, continues                                            (n_x, 2)
     empty: Floats  # without symbols, with some                               (1, 2)
     length_biased: Floats  # (n_x,)
+    statistics: Floats | None = None  # of the density, where observations are numbers
 
     @property
     def tables(self) -> list[Floats]:
-        """All but the last."""
-        return [getattr(self, field.name) for field in fields(self)[:-1]]
+        """All but the last two."""
+        return [getattr(self, field.name) for field in fields(self)[:-2]]
 
 
 def rows_of(params: Params) -> list[Floats]:
@@ -76,6 +77,7 @@ def of_rows(rows: Sequence[Floats], before: Params) -> Params:
         tail=np.minimum(tail[:, 0], LONGEST_TAIL),
         end=end[:, 0] if before.ends else None,
         empty=min(float(empty[0, 0]), LONGEST_TAIL),
+        density=before.density,
     )
 
 
@@ -129,7 +131,7 @@ def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censore
         for p, possible in zip(rows_of(params), _smoothed(model), strict=True)
     ]
     tables = [w + more for w, more in zip(expected, prior, strict=True)]
-    return Weights(*[*tables, length_biased])
+    return replace(Weights(*[*tables, length_biased]), statistics=counts.statistics)
 
 
 def maximise(weights: Weights, model: Model) -> Model:
@@ -151,7 +153,10 @@ def maximise(weights: Weights, model: Model) -> Model:
             tail[x] = fit_tail(held, down, biased, duration[x], tail[x])
     tables = [_normalised(w, p) for w, p in zip(weights.tables, rows_of(before), strict=True)]
     tables[2], tables[4] = duration, np.stack([tail, 1.0 - tail], axis=1)
-    return Model(of_rows(tables, before), theta, model.families)
+    params = of_rows(tables, before)
+    if params.density is not None and weights.statistics is not None:
+        params = replace(params, density=params.density.updated(weights.statistics))
+    return Model(params, theta, model.families)
 
 
 def m_step(
@@ -168,13 +173,15 @@ def m_step(
 
 
 def log_prior(model: Model, pseudocount: float) -> float:
-    """What the pseudo-counts add to the log-likelihood: Dirichlet densities, up to a constant."""
+    """What pseudo-counts and shrinkage add to the log-likelihood, up to a constant."""
+    density = model.params.density
+    own = 0.0 if density is None else density.log_prior()
     if pseudocount == 0.0:
-        return 0.0
+        return own
     total = 0.0
     for p, possible in zip(rows_of(model.params), _smoothed(model), strict=True):
         total += float(np.log(p[possible & (p > 0.0)]).sum())
-    return pseudocount * total
+    return pseudocount * total + own
 
 
 def _smoothed(model: Model) -> list[NDArray[np.bool_]]:

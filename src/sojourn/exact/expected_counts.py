@@ -11,6 +11,7 @@ import numpy as np
 
 from sojourn.exact.backward import Data, Sums, block_steps, expect_chunk
 from sojourn.exact.forward import Codes, Floats, in_lanes, leaving, p_empty, tables
+from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
 from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
@@ -35,6 +36,8 @@ class ExpectedCounts:
     tail: Floats  # steps held in the tail, and left it by counting down (n_states, 2)
     end: Floats  # ends in each state                                   (n_states,)
     n_empty: int  # sequences without symbols
+    # Of a model of numbers, what its density expects to have seen   (n_states, n_statistics)
+    statistics: Floats | None = None
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
         return ExpectedCounts(
@@ -46,6 +49,9 @@ class ExpectedCounts:
             self.tail + other.tail,
             self.end + other.end,
             self.n_empty + other.n_empty,
+            None
+            if self.statistics is None or other.statistics is None
+            else self.statistics + other.statistics,
         )
 
     @property
@@ -65,7 +71,8 @@ def _chunk_runner(
     model, empty = tables(params, initial), p_empty(params)
     AT = in_lanes(np.ascontiguousarray(leaving(params)[0].T))
     known = np.empty(0, dtype=np.int32) if labels is None else labels
-    data = Data(sequences.codes, known, sequences.offsets)
+    observed = Observed(params, sequences)
+    data = Data(observed.codes, known, sequences.offsets)
     log_probs = np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
@@ -75,10 +82,16 @@ def _chunk_runner(
         first, last = bounds
         lengths = np.diff(data.offsets[first : last + 1])
         steps = block_steps(n_cells, int(lengths.max()))
-        initial, transition, duration, emission, hold, _ = (np.zeros_like(t) for t in model)
+        B, top = observed.rows(model.B, first, last)
+        here = model._replace(B=B)
+        initial, transition, duration, emission, hold, _ = (np.zeros_like(t) for t in here)
         end = np.zeros(n_x)
         sums = Sums(log_probs, initial, transition, duration, emission, hold, end, posterior)
-        expect_chunk(model, AT, empty, data, first, last, steps, sums)
+        expect_chunk(here, AT, empty, data, first, last, steps, sums)
+        observed.add_tops(log_probs, top, first, last)
+        statistics = observed.statistics(emission[:-1], first, last)
+        if statistics is not None:
+            emission = np.stack([emission.sum(axis=0), np.zeros(n_x)])  # one symbol, none missing
         changes = (model.A * transition).reshape(n_x, -1)[:, :n_x].copy()
         held, down = model.hold * hold
         return ExpectedCounts(
@@ -91,6 +104,7 @@ def _chunk_runner(
             tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),
             end=end,
             n_empty=int((lengths == 0).sum()),
+            statistics=statistics,
         )
 
     return run

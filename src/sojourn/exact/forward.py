@@ -30,6 +30,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -271,9 +272,15 @@ def _run(
     params: Params, sequences: Sequences, initial: Floats | None, n_jobs: int | None, out: Outputs
 ) -> None:
     model, empty = tables(params, initial), p_empty(params)
+    observed, offsets = Observed(params, sequences), sequences.offsets
 
     def run(bounds: tuple[int, int]) -> None:
-        _filter_chunk(model, sequences.codes, sequences.offsets, empty, *bounds, out)
+        B, top = observed.rows(model.B, *bounds)
+        _filter_chunk(model._replace(B=B), observed.codes, offsets, empty, *bounds, out)
+        if top.size and out.log_probs.size:
+            observed.add_tops(out.log_probs, top, *bounds)
+        if top.size and out.surprise.size:
+            out.surprise[observed.steps(params.ends, *bounds)] -= top
 
     each(run, chunks(sequences.offsets), n_jobs)
 

@@ -13,6 +13,7 @@ from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
     from sojourn.data.sequences import Sequences
+    from sojourn.emissions.base import Emission
 
 Rng = int | np.random.Generator | np.random.SeedSequence | None
 
@@ -53,6 +54,9 @@ class Params:
         out by the row of ``transition``. None where ends are not part of the model.
     empty : float
         Probability of a sequence without symbols, where ends are part of the model.
+    density : Emission, optional
+        p(numbers | state), where observations are numbers. Then ``emission`` is one column of ones:
+        its only symbol is that a step was measured.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Params:
     tail: NDArray[np.float64] = None  # type: ignore[assignment]  # None is read as zeros
     end: NDArray[np.float64] | None = None
     empty: float = 0.0
+    density: Emission | None = None
 
     def __post_init__(self) -> None:
         for name in ("start", "transition", "duration", "emission"):
@@ -86,6 +91,11 @@ class Params:
                     f"{name} has shape {shape}; with the {n_x} states of start it needs {rows} "
                     f"rows{f' and {columns} columns' if columns else ''}, one row per state"
                 )
+        if self.density is not None and (self.density.n_states, self.n_symbols) != (n_x, 1):
+            raise SojournError(
+                f"density has {self.density.n_states} states, emission {self.n_symbols} columns; "
+                f"expected the {n_x} states of start, and one column of ones"
+            )
 
     @property
     def n_states(self) -> int:

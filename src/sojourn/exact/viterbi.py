@@ -33,6 +33,7 @@ from sojourn.exact.forward import (
     surprise,
     tables,
 )
+from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -207,8 +208,12 @@ def decode(
         impossible_at=np.full(len(offsets) - 1, -1, dtype=np.int64),
     )
 
+    observed = Observed(params, sequences)
+
     def run(bounds: tuple[int, int]) -> None:
-        _viterbi_chunk(logs, tails, codes, offsets, *bounds, found)
+        B, top = observed.rows(logs.B, *bounds, log=True)
+        _viterbi_chunk(logs._replace(B=B), tails, observed.codes, offsets, *bounds, found)
+        observed.add_tops(found.log_prob, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)
     impossible = np.flatnonzero(found.log_prob == -np.inf)

@@ -187,4 +187,4 @@ def _some(sequences: Sequences, first: int, last: int) -> Sequences | None:
 def _after(a: Sequences | None, b: Sequences | None) -> Sequences | None:
     if a is None or b is None:
         return b if a is None else a
-    return Sequences.concatenate([a, b])
+    return a.concatenate([a, b])

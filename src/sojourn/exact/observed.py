@@ -1,0 +1,104 @@
+"""Observations as the kernels read them: a code per step, and a row of emission factors per code.
+
+Symbols have their codes, and the rows are those of the emission table. Numbers have a row for each
+step of a chunk, filled by the model's density, and codes that count the steps of the chunk: the
+same kernels run on both, and there is never a table of more than one chunk.
+
+A row holds p(o_t | x) / max_y p(o_t | y); the maxima, `top`, are added to the logarithms again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data.runs import sums
+from sojourn.data.signals import Signals
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.data.sequences import Sequences
+    from sojourn.emissions.base import Emission
+    from sojourn.exact.params import Params
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# Log-densities are computed for so many steps at a time: their parts stay in the cache.
+BLOCK = 1 << 14
+# A state that explains a step e^575 times worse than another still explains it: the paths that are
+# possible do not depend on what a double can hold.
+FARTHEST = -575.0
+
+
+def values_of(params: Params, sequences: Sequences) -> Floats | None:
+    """The measurements that the model's density is of, (n_total, n_channels); None for symbols."""
+    if params.density is None:
+        return None
+    if not isinstance(sequences, Signals) or len(sequences.channels) != params.density.n_channels:
+        raise SojournError(f"the model observes {params.density}, but these are {sequences!r}")
+    return sequences.values
+
+
+class Observed:
+    """The observations of some sequences under a model."""
+
+    def __init__(self, params: Params, sequences: Sequences) -> None:
+        self.density: Emission | None = params.density
+        self.values, self.offsets = values_of(params, sequences), sequences.offsets
+        # Each chunk fills its own part.
+        self.codes: Codes = sequences.codes
+        if self.values is not None:
+            self.codes = np.empty(sequences.n_total, dtype=np.int32)
+
+    def rows(self, B: Floats, first: int, last: int, log: bool = False) -> tuple[Floats, Floats]:
+        """The rows of factors (or of their logarithms) of a chunk, and `top` of its steps.
+
+        `B` are the rows of the symbols, and `top` is empty for symbols.
+        """
+        if self.density is None or self.values is None:
+            return B, np.empty(0)
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        self.codes[begin:end] = np.arange(end - begin)
+        table = np.ones((end - begin + 1, B.shape[1]))
+        top = np.empty(end - begin)
+        for at in range(0, end - begin, BLOCK):
+            some = slice(at, min(at + BLOCK, end - begin))
+            logs = self.density.log_density(self.values[begin:end][some])
+            best = logs.max(axis=1)
+            best[~np.isfinite(best)] = 0.0
+            logs -= best[:, None]
+            if not log:
+                impossible = logs == -np.inf
+                np.maximum(logs, FARTHEST, out=logs)
+                np.exp(logs, out=logs)
+                logs[impossible] = 0.0
+            table[some], top[some] = logs, best
+        if log:
+            table[-1] = 0.0
+        return table, top
+
+    def steps(self, ends: bool, first: int, last: int) -> NDArray[np.int64]:
+        """Where the steps of a chunk stand in an array that has one more entry for each end."""
+        at = np.arange(self.offsets[first], self.offsets[last])
+        if ends:
+            at += np.repeat(np.arange(first, last), np.diff(self.offsets[first : last + 1]))
+        return at
+
+    def add_tops(self, log_probs: Floats, top: Floats, first: int, last: int) -> None:
+        """Put the maxima back into the log-probabilities of the sequences of a chunk."""
+        if top.size:
+            log_probs[first:last] += sums(top, self.offsets[first : last + 1] - self.offsets[first])
+
+    def statistics(self, gamma: Floats, first: int, last: int) -> Floats | None:
+        """Expected statistics of a chunk whose steps are in state x with probability gamma."""
+        if self.density is None or self.values is None:
+            return None
+        values = self.values[self.offsets[first] : self.offsets[last]]
+        starts = range(0, len(values), BLOCK)
+        parts = [
+            self.density.statistics(values[i : i + BLOCK], gamma[i : i + BLOCK]) for i in starts
+        ]
+        return np.asarray(sum(parts[1:], start=parts[0]))
