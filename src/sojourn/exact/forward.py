@@ -30,6 +30,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.exact.ahead import distribution_after
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -346,16 +347,21 @@ def next_symbol(
     """
     model = tables(params, initial)
     A, stop = leaving(params)
-    ended = np.zeros(len(alpha))
-    new = ~alpha.any(axis=(1, 2))
-    for step in range(horizon):
+    shape = params.duration.shape
+
+    def step(rows: Floats) -> Floats:  # alpha and, last, that the sequence has ended
+        alpha, ended = rows[:, :-1].reshape(-1, *shape), rows[:, -1:]
         entering = alpha[:, :, 0] @ A
-        ended = ended + alpha[:, :, 0] @ stop
+        ended = ended + (alpha[:, :, 0] @ stop)[:, None]
         held, down = alpha[:, :, -1:] * model.hold[0][:, None], alpha.copy()
         down[:, :, -1] *= model.hold[1]
         alpha = np.concatenate([down[:, :, 1:], held], axis=2)
         alpha = alpha + entering[:, :, None] * params.duration
-        if step == 0:
-            alpha[new], ended[new] = model.init, params.empty
+        return np.hstack([alpha.reshape(len(alpha), -1), ended])
+
+    rows = step(np.hstack([alpha.reshape(len(alpha), -1), np.zeros((len(alpha), 1))]))
+    rows[~alpha.any(axis=(1, 2))] = np.append(model.init, params.empty)
+    rows = distribution_after(step, rows, horizon - 1)
+    alpha, ended = rows[:, :-1].reshape(-1, *shape), rows[:, -1]
     p = np.asarray(alpha.sum(axis=2) @ params.emission)
     return np.column_stack([p, ended]) if params.ends else p
