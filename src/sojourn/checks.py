@@ -11,6 +11,7 @@ from sojourn.errors import SojournError
 MAX_ENTRIES = 2**27
 # Larger numbers in a table are no estimates; products of a few of them are still finite.
 LARGEST = 1e50
+MOST_COUNTED = 2**40  # in one entry of a table of counts; sums over all its entries fit 64 bits
 
 
 def positive_int(name: str, value: Any) -> int:
@@ -34,8 +35,8 @@ def check_arrays(owner: Any, /, **forms: str) -> dict[str, int]:
     """Raise an error if arrays of an object do not fit together; else the sizes of their axes.
 
     A form is a dtype and one word per axis: a number, or a name that has one size everywhere.
-    Floats are finite and of a sane size, unless the dtype ends in "?"; where it ends in "+", no
-    number is negative.
+    Floats are finite and of a sane size, unless the dtype ends in "?"; where it ends in "+",
+    numbers are counts or sizes: not negative, and integers not beyond what can be counted.
     """
     import numpy as np  # here, so that the command line shows its help without it
 
@@ -65,9 +66,10 @@ def _check_values(owner: Any, name: str, array: Any, dtypes: str) -> None:
     if array.size == 0 or array.dtype.kind not in "fi" or dtypes.endswith("?"):
         return
     least, most = array.min(), array.max()  # NaN where there is one
-    limit = LARGEST if array.dtype.kind == "f" else most
-    if not (0 if dtypes.endswith("+") else -LARGEST) <= least <= most <= limit:
+    positive = dtypes.endswith("+")
+    limit = LARGEST if array.dtype.kind == "f" else MOST_COUNTED if positive else most
+    if not (0 if positive else -LARGEST) <= least <= most <= limit:
         raise SojournError(
             f"{name} of {type(owner).__name__} has entries from {least} to {most}; expected finite "
-            f"numbers of at most {LARGEST:g}{', none of them negative' * dtypes.endswith('+')}"
+            f"numbers of at most {limit:g}{', none of them negative' * positive}"
         )

@@ -47,6 +47,7 @@ def fits(name):
         "SpectralHSMM pooled": lambda: sequences(
             sj.SpectralHSMM(2, 2, algorithm="pooled", n_jobs=1)
         ),
+        "ContextTree": lambda: sequences(sj.ContextTree(n_jobs=1)),
         "AnomalyDetector": lambda: sequences(sj.AnomalyDetector(sj.HSMM(2, 3, **SMALL), **rate)),
         "AnomalyDetector spectral": lambda: sequences(
             sj.AnomalyDetector(sj.SpectralHSMM(2, 2, n_jobs=1), method="typicality", **rate)
@@ -57,7 +58,7 @@ def fits(name):
 
 
 EVERY = (
-    *("HSMM", "SpectralHSMM", "SpectralHSMM pooled", "partial_fit"),
+    *("HSMM", "SpectralHSMM", "SpectralHSMM pooled", "partial_fit", "ContextTree"),
     *("AnomalyDetector", "AnomalyDetector spectral", "Discretizer", "Discretizer kmeans", "select"),
 )
 
@@ -67,7 +68,7 @@ def state(value):
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, dict):
-        return {name: state(item) for name, item in value.items() if name != "_filter"}
+        return {name: state(item) for name, item in value.items() if name != "_model"}
     if isinstance(value, list | tuple):
         return [state(item) for item in value]
     if hasattr(value, "__dict__") and type(value).__module__.startswith("sojourn"):
@@ -127,6 +128,8 @@ def test_an_error_at_any_line_of_a_fit_leaves_the_estimator_as_it_was(name, refi
             model, fit = prepared(name, refit)
 
 
+# What others had open when the interrupt came is closed a little later.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", EVERY)
 def test_an_interrupt_at_any_moment_of_a_fit_leaves_the_estimator_as_it_was(name):
     (model, fit), (twin, learn) = prepared(name, True), prepared(name, True)

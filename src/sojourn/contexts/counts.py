@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
 from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate
@@ -48,6 +49,7 @@ class Trees:
     n_futures: int
 
     def __post_init__(self) -> None:
+        check_arrays(self, past_context="int32 p", future_context="int32 f")
         for tree, context, n in (
             (self.pasts, self.past_context, self.n_pasts),
             (self.futures, self.future_context, self.n_futures),
@@ -94,7 +96,8 @@ class Table:
     counts: Ints
 
     def __post_init__(self) -> None:
-        if self.keys.shape != self.counts.shape or np.any(self.counts < 1):
+        check_arrays(self, keys="uint64 n", counts="int64+ n")
+        if np.any(self.counts < 1):
             raise SojournError("a table has a positive count for each of its keys")
         if np.any(self.keys[1:] <= self.keys[:-1]):
             raise SojournError("keys of a table stand in ascending order, each once")
@@ -134,6 +137,16 @@ class ContextCounts:
     moves: Table
     follows: Table
     first: Ints
+
+    def __post_init__(self) -> None:
+        trees = self.trees
+        n_u, n_v, n_o = trees.n_pasts, trees.n_futures, trees.n_symbols
+        n_nodes = trees.pasts.n_nodes
+        limits = (n_u * n_v, n_u * n_o * n_v, n_nodes * (n_o + 1))
+        for table, limit in zip((self.pairs, self.moves, self.follows), limits, strict=True):
+            if table.keys.size and int(table.keys[-1]) >= limit:
+                raise SojournError("counts are of contexts or symbols that the trees do not have")
+        check_arrays(self, first=f"int64+ {n_v}")
 
     def __add__(self, other: ContextCounts) -> ContextCounts:
         if other.trees is not self.trees and not _same(self.trees, other.trees):

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.counts import Table
 from sojourn.contexts.trees import Codes, Flat, Tree, locate, positions
 from sojourn.errors import SojournError
@@ -58,13 +59,18 @@ class Followers:
     n_symbols: int
 
     def __post_init__(self) -> None:
-        n = len(self.parent)
-        right = len(self.first) == n + 1 and len(self.trust) == n and self.first[0] == 0
-        right = right and self.first[-1] == len(self.symbol) == len(self.count)
+        nodes = {"parent": "int32 n", "first": "int64+ f", "trust": "float64+ n"}
+        sizes = check_arrays(self, symbol="int32 e", count="int64+ e", **nodes)
+        n = sizes["n"]
+        right = n > 0 and sizes["f"] == n + 1 and self.first[0] == 0
+        right = right and self.first[-1] == sizes["e"] and positive_int("n_symbols", self.n_symbols)
         if not right or np.any(np.diff(self.first) < 0):
             raise SojournError("the entries of a context tree do not fit its nodes")
         if np.any(self.symbol < 0) or np.any(self.symbol > self.n_symbols):
             raise SojournError("a context tree counts symbols that are not in the vocabulary")
+        inside = np.setdiff1d(np.arange(1, sizes["e"]), self.first)  # not the first of a node
+        if np.any(self.symbol[inside] <= self.symbol[inside - 1]):
+            raise SojournError("the symbols of a node of a context tree are ascending, each once")
         if np.any(self.count < 1) or not np.all((self.trust >= 0) & (self.trust <= 1)):
             raise SojournError("a context tree has positive counts and trust between 0 and 1")
         if self.parent[0] != -1 or np.any(self.parent[1:] >= np.arange(1, n)):

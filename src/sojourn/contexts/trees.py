@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.pieces import Pieces
 from sojourn.errors import SojournError
 
@@ -71,10 +72,12 @@ class Tree:
     by_runs: bool
 
     def __post_init__(self) -> None:
-        n = len(self.parent)
-        same = len(self.token) == len(self.split) == len(self.count) == n
-        if not same or n < 1 or self.parent[0] != -1 or self.n_symbols < 1:
-            raise SojournError("a tree has one parent, token, split and count per node, and a root")
+        nodes = {"parent": "int32 n", "token": "int32 n", "split": "uint8 n", "count": "int64+ n"}
+        n = check_arrays(self, **nodes)["n"]
+        if n < 1 or self.parent[0] != -1 or positive_int("n_symbols", self.n_symbols) >= 2**31:
+            raise SojournError("a tree has a root, and symbols that fit 32 bits")
+        if type(self.forward) is not bool or type(self.by_runs) is not bool:
+            raise SojournError("forward and by_runs of a tree are True or False")
         inner = self.parent[1:]
         if np.any(inner < 0) or np.any(inner >= np.arange(1, n)):
             raise SojournError("parents of a tree stand before their children")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import positive_int
+from sojourn.checks import LARGEST, positive_int
 from sojourn.estimators.stream import OnlineScorer
 from sojourn.spectral.answers import Walk
 from sojourn.spectral.models import ContextModel, Model, WindowModel
@@ -63,7 +63,7 @@ class FilterScorer(OnlineScorer):
         starts = past == n_o  # the start mark comes first or not at all
         return bool(
             0 < len(past) <= Walk.MOST + 1
-            and np.isfinite(state).all()
+            and (np.abs(state) <= LARGEST).all()
             and inside.all()
             and not starts[1:].any()
         )

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sojourn.checks import check_arrays
 from sojourn.contexts.counts import ContextCounts
 from sojourn.errors import SojournError
 from sojourn.spectral.operators import scaled_svd
@@ -66,21 +67,20 @@ class ContextOperators:
     singular_values: Floats
 
     def __post_init__(self) -> None:
-        k = len(self.start)
-        right = (
-            self.emit.ndim == 2
-            and self.emit.shape == (len(self.which) + 1, k)
-            and self.own.shape[1:] == self.shared.shape[1:] == (k, k)
-            and len(self.shared) in (0, k)
-            and self.restart.shape[1:] == (k,)
-            and len(self.restart) > 0
-            and k <= len(self.singular_values)
+        sizes = check_arrays(
+            self,
+            start="float64 k",
+            emit="float64 e k",
+            own="float64 n k k",
+            which="int32 o",
+            shared="float64 j k k",
+            restart="float64 p k",
+            singular_values="float64+ s",
         )
-        if not right or k < 1:
-            raise SojournError("the shapes of the operators do not fit together")
-        tables = (self.start, self.emit, self.own, self.shared, self.restart, self.singular_values)
-        if not all(np.isfinite(table).all() for table in tables):
-            raise SojournError("operators are finite numbers")
+        k = sizes["k"]
+        right = sizes["e"] == sizes["o"] + 1 and sizes["j"] in (0, k) and 1 <= k <= sizes["s"]
+        if not right or sizes["p"] < 1:
+            raise SojournError(f"the shapes of the operators do not fit together: {sizes}")
         if np.any(self.which < -1) or np.any(self.which >= len(self.own)):
             raise SojournError("a symbol's operator is beyond their number")
         if np.any(self.which < 0) and not len(self.shared):
