@@ -4,14 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sojourn.spectral.count_dense import TILE
 
 from sojourn import Params, Sequences, SojournError, count, exact_moments
-from sojourn.spectral import count_dense as counting
-from sojourn.spectral import holdout, reference
-from sojourn.spectral import moment_tables as tables
-from sojourn.spectral.moment_tables import Adjacent, Form, Shape
-from sojourn.spectral.moments import Tally
+from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
+from sojourn.spectral import moment_tables, reference
+from sojourn.spectral.moment_tables import Adjacent, Form
+from sojourn.spectral.moments import WindowTally
 
 N_O = 3
 WINDOWS = [(0,), (0, 1), (0, 1, 2), (0, 2), (0, 1, 4), (0, 5)]
@@ -47,6 +45,11 @@ def sequences(rows, ids=None):
     return Sequences.from_lists(rows, ids=ids, vocabulary=np.arange(N_O))
 
 
+def held_out_at_most(n_symbols, monkeypatch):
+    """Hold out fewer symbols, so that pieces are turned away."""
+    monkeypatch.setattr(Pieces.bounded, "__defaults__", (NO_LIMIT, n_symbols))
+
+
 def table_arrays(table):
     names = plain("adjacent" if isinstance(table, Adjacent) else "pooled", [[0]], (0,))
     return {name: getattr(table, name) for name in names}
@@ -55,7 +58,7 @@ def table_arrays(table):
 def assert_equal_moments(a, b):
     assert (a.n_sequences, a.n_total, a.longest) == (b.n_sequences, b.n_total, b.longest)
     assert len(a.heldout) == len(b.heldout)
-    for name in ("codes", "begins", "ends", "fresh", "keys"):
+    for name in ("codes", "begins", "ends", "fresh", "closed", "keys"):
         assert np.array_equal(getattr(a.heldout, name), getattr(b.heldout, name)), name
     for one, two in zip(a.tables, b.tables, strict=True):
         assert_same(one, table_arrays(two))
@@ -75,16 +78,12 @@ def test_counts_equal_a_plain_counter(form, window, missing):
     assert_same(table, plain(form, rows, window))
 
 
-@pytest.mark.parametrize("window", [(0, 1), (0, 2)])
-@pytest.mark.parametrize("form", ["adjacent", "pooled"])
-def test_windows_across_tiles_of_a_long_sequence_are_counted(form, window):
-    rows = ragged_rows(np.random.default_rng(5), 1, 1, 0.0)
-    for length in (TILE + 2 * window[-1] + 2, TILE + 2 * window[-1] + 3, 2 * TILE + 17):
-        row = np.random.default_rng(length).integers(0, N_O, length).tolist()
-        row[TILE // 2] = None
-        rows.append(row)
-    table = count(sequences(rows), [window], holdout=False, **FLAGS[form]).tables[0]
-    assert_same(table, plain(form, rows, window))
+@pytest.mark.parametrize("form", FLAGS)
+def test_pieces_counted_batch_by_batch_add_up(form, monkeypatch):
+    monkeypatch.setattr(moment_tables, "AT_ONCE", 50)
+    rows = ragged_rows(np.random.default_rng(5), 40, 30, 0.05)
+    table = count(sequences(rows), [(0, 2)], holdout=False, **FLAGS[form]).tables[0]
+    assert_same(table, plain(form, rows, (0, 2)))
 
 
 @pytest.mark.parametrize("form", FLAGS)
@@ -145,7 +144,7 @@ def test_blocks_held_out_of_one_long_sequence_are_not_counted(form):
     row = np.random.default_rng(6).integers(0, N_O, 12_345).tolist()
     seqs = sequences([row])
     moments = count(seqs, [(0, 2)], **FLAGS[form])
-    training, held = holdout.split(seqs)
+    training, held = split(seqs)
     assert len(held) > 2
     assert len(moments.heldout) == len(held)
     # A plain count of all stretches, each by itself: only the one at the start has a first window.
@@ -190,7 +189,7 @@ def long_and_short(rng):
 @pytest.mark.parametrize("bound", [150, 1500, 1 << 17])
 @pytest.mark.parametrize("form", FLAGS)
 def test_any_partition_in_any_order_gives_the_same_moments(form, bound, monkeypatch):
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", bound)  # small ones turn pieces away
+    held_out_at_most(bound, monkeypatch)
     rng = np.random.default_rng(bound)
     rows = long_and_short(rng)[: 30 if form == "per_step" else None]
     if form == "per_step":
@@ -275,14 +274,13 @@ def test_moments_of_other_vocabularies_do_not_add():
             (0,),
             "pooled",
             r"windows of 1 symbols out of 600 need a table of 2.16e\+08 entries \(1.61 GiB\), .*: "
-            r"windows of one symbol fit where there are at most 512; merge rare ones; .*$",
+            r"windows of one symbol fit where there are at most 512; algorithm='contexts' has .*$",
         ),
         (
             100,
             (0,),
             "per_step",
-            r"need a table of 2e\+08 entries .* at most 87; merge rare ones, or keep no step "
-            r"apart: algorithm='pooled'; .*$",
+            r"need a table of 2e\+08 entries .* at most 87; algorithm='contexts' has no such",
         ),
     ],
 )
@@ -313,7 +311,7 @@ def part(rows):
 
 
 def tally(form, order):
-    counts = Tally(SHAPES, N_O, Form(form))
+    counts = WindowTally(SHAPES, N_O, Form(form))
     for i in order:
         counts.add(part(PARTS[i]), n_jobs=1)
     return counts
@@ -323,7 +321,7 @@ def tally(form, order):
 def room(request, monkeypatch):
     """Held-out pieces that all fit, or of which some have to be counted after all."""
     if request.param == "tight":
-        monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)
+        held_out_at_most(100, monkeypatch)
 
 
 @pytest.mark.parametrize("form", FLAGS)
@@ -336,62 +334,8 @@ def test_parts_in_any_order_and_grouping_count_as_all_data_at_once(form):
     assert_equal_moments((tally(form, [1]) + tally(form, [2, 0])).moments(), everything)
 
 
-REPEATING = np.array([[0, 1, 2, 1, 0, 0]])
-
-
-def repeated(n, ids):
-    """Rows in which the same few windows come again and again, far beyond a byte of each."""
-    return sequences(np.tile(REPEATING, (len(ids), n)).tolist(), ids=list(ids))
-
-
-@pytest.mark.parametrize("form", FLAGS)
-@pytest.mark.parametrize("at_once", [100, counting.AT_ONCE])
-@pytest.mark.parametrize("listed", [3, counting.LISTED])
-def test_counts_beyond_a_byte(form, at_once, listed, monkeypatch):
-    monkeypatch.setattr(counting, "AT_ONCE", at_once)
-    monkeypatch.setattr(counting, "LISTED", listed)
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 0)  # all is counted
-    n, n_steps = 400, (6 if form == "per_step" else 600)
-    parts = [repeated(n_steps // 6, range(i, i + n)) for i in range(0, 4 * n, n)]
-    a, b = (Tally(SHAPES, N_O, Form(form)) for _ in range(2))
-    for i, data in enumerate(parts):
-        (a, b)[i % 2].add(data, n_jobs=1 + i // 2)
-    both = (a + b).moments()
-    row = REPEATING[0].tolist() * (n_steps // 6)
-    for table, window in zip(both.tables, SHAPES, strict=True):
-        expected = plain(form, [row], window, np.array([4 * n]))
-        assert max(value.max() for value in expected.values()) > 256
-        assert_same(table, expected)
-
-
-@pytest.mark.parametrize("form", ["adjacent", "pooled"])  # counted in bytes
-@pytest.mark.parametrize("window", SHAPES)
-def test_all_cells_may_overflow_at_once(form, window):
-    shape = Shape(window, N_O, Form(form))
-    pieces, _ = holdout.split(part(range(300)), 0.0)
-    full, empty = counting.buffer(shape), counting.buffer(shape)
-    for counter in full.counters:
-        counter.low[:] = 255
-    full.count(pieces)
-    empty.count(pieces)
-    for mine, its in zip(full.counters, empty.counters, strict=True):
-        assert np.array_equal(mine.wide(), its.wide() + 255)
-
-
-@pytest.mark.usefixtures("room")
-def test_sparse_tallies_in_any_order_and_grouping_are_equal(monkeypatch):
-    expected = [table.H_o.sum() for table in tally("adjacent", [0, 1, 2]).moments().tables]
-    monkeypatch.setattr(tables, "MAX_DENSE", 1)
-    everything = count(part(range(300)), SHAPES)
-    assert [table.counts.sum() for table in everything.tables] == expected
-    for made in (tally("adjacent", [2, 0, 1]), tally("adjacent", [1]) + tally("adjacent", [2, 0])):
-        for mine, its in zip(everything.tables, made.moments().tables, strict=True):
-            for name in ("left", "right", "L", "R", "R1", "counts", "first"):
-                assert np.array_equal(getattr(mine, name), getattr(its, name)), name
-
-
 def test_two_tallies_are_not_changed_by_their_sum(monkeypatch):
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 100)  # so that the sum counts pieces of both
+    held_out_at_most(100, monkeypatch)  # so that the sum counts pieces of both
     a, b = tally("adjacent", [0]), tally("adjacent", [1, 2])
     before = a.moments(), b.moments()
     both = (a + b).moments()

@@ -8,7 +8,7 @@ from hmmlearn.hmm import CategoricalHMM
 
 from sojourn import Params, Sequences, SojournError, count, exact_moments
 from sojourn.spectral import operators, paper
-from sojourn.spectral.filter import make_filter, raw_log_prob
+from sojourn.spectral.paper import raw_log_prob
 from sojourn.spectral.select_rank import decompose
 from sojourn.spectral.windows import contiguous_offsets, theorem_offsets
 
@@ -33,7 +33,7 @@ def learned(params, algorithm, length=T, window=None, rank=None):
 
 
 def raw(model, sequences):
-    return raw_log_prob(make_filter(model, 1e-6), sequences.codes, sequences.offsets)
+    return raw_log_prob(model, sequences)
 
 
 def all_strings(params, length):
@@ -229,8 +229,8 @@ def test_random_projections_find_the_leading_values_of_noisy_tables(monkeypatch)
     projected = decompose(table, 12, 4).singular_values
     assert len(projected) == 12
     assert not np.array_equal(projected, exact)
-    # The tenth of these lies in noise that falls slowly; four power iterations resolve it.
-    np.testing.assert_allclose(projected, exact, rtol=0.01)
+    # The tenth of these lies in noise that falls slowly; two power iterations nearly resolve it.
+    np.testing.assert_allclose(projected, exact, rtol=0.03)
 
 
 def test_algorithm_1_takes_the_nearest_step_at_which_windows_fit():

@@ -1,89 +1,84 @@
-"""Windows, ranks and ε are chosen by what was held out; the operators are of all the data."""
+"""Rank and ε are chosen by what was held out; the operators over windows are of all the data."""
 
 import numpy as np
 import pytest
-from sojourn.spectral.count_sparse import Sparse
-from sojourn.spectral.holdout import split
 
-from sojourn import Params, Sequences, SojournError, SpectralHSMM, count, exact_moments
+from sojourn import Params, Sequences, SojournError, count, exact_moments
+from sojourn.contexts.pieces import split
 from sojourn.spectral import select_rank as choice
-from sojourn.spectral.filter import make_filter, run_filter
+from sojourn.spectral.answers import surprise
+from sojourn.spectral.models import WindowModel
 from sojourn.spectral.select_rank import (
     EPSILONS,
     RANKS,
     choose,
     decompose,
     heldout_score,
-    learn,
+    learn_windows,
 )
 
 PARAMS = Params.random(3, 3, 4, rng=0)
 TRAIN = PARAMS.sample(1500, 60, rng=1)
-WINDOWS = [(0,), (0, 1), (0, 2)]
-MOMENTS = count(TRAIN, WINDOWS)
+WINDOW = (0, 1)
+MOMENTS = count(TRAIN, [WINDOW])
 
 
 def test_the_best_trial_is_chosen():
-    operators, chosen = learn(MOMENTS, None, 9, 3)
+    operators, chosen = learn_windows(MOMENTS, None, 9, 3)
     best = max(chosen.trials, key=lambda trial: trial.score)
     assert chosen.rank == best.rank == operators.rank
     assert chosen.epsilon == best.epsilon
-    assert MOMENTS.tables[chosen.table].offsets == best.offsets
-    assert {trial.offsets for trial in chosen.trials} == set(WINDOWS)
+    assert {trial.offsets for trial in chosen.trials} == {WINDOW}
     assert len({trial.rank for trial in chosen.trials}) > 3
     assert max(trial.rank for trial in chosen.trials) <= 9
 
 
 def test_every_trial_has_the_score_of_the_held_out_sequences():
     """Counted by hand: the sequences of the held-out ids under operators of the others."""
-    _, chosen = learn(MOMENTS, None, 9, 3)
+    _, chosen = learn_windows(MOMENTS, None, 9, 3)
     assert len(MOMENTS.heldout) + MOMENTS.tables[0].first.sum() == 1500
     for trial in chosen.trials[::3]:
-        table = MOMENTS.tables[WINDOWS.index(trial.offsets)]
-        model = make_filter(decompose(table, 9, 3).cut(trial.rank), trial.epsilon)
+        model = WindowModel(decompose(MOMENTS.tables[0], 9, 3).cut(trial.rank), trial.epsilon)
         held = MOMENTS.heldout
         rows = [held.codes[b:e].tolist() for b, e in zip(held.begins, held.ends, strict=True)]
         sequences = Sequences.from_lists(rows, vocabulary=range(4))
-        surprise, _ = run_filter(
-            model, sequences.codes, sequences.offsets[:-1], sequences.offsets[1:]
-        )
+        found, _ = surprise(model, sequences)
         # A sum of 18,000 terms in another order.
-        assert trial.score == pytest.approx(-surprise.mean(), rel=1e-11)
+        assert trial.score == pytest.approx(-found.mean(), rel=1e-11)
 
 
 def test_missing_symbols_are_not_counted_in_the_score():
     rows = [[0, None, 1, 2], [3, 3, None, None]]
-    held = split(Sequences.from_lists(rows), share=1.0)[1]
-    operators, _ = learn(MOMENTS, 2, 9, 3)
-    model = make_filter(operators, 1e-4)
-    surprise, _ = run_filter(model, held.codes, held.begins, held.ends, held.fresh)
-    assert heldout_score(model, held) == pytest.approx(-surprise.sum() / 5, rel=1e-12)
+    sequences = Sequences.from_lists(rows)
+    operators, _ = learn_windows(MOMENTS, 2, 9, 3)
+    found, _ = surprise(WindowModel(operators, 1e-4), sequences)
+    score = heldout_score(operators, 1e-4, split(sequences, share=1.0)[1])
+    assert score == pytest.approx(-found.sum() / 5, rel=1e-12)
 
 
 def test_the_operators_are_of_all_the_data():
-    operators, chosen = learn(MOMENTS, None, 9, 3)
-    everything = count(TRAIN, WINDOWS, holdout=False).tables[chosen.table]
+    operators, chosen = learn_windows(MOMENTS, None, 9, 3)
+    everything = count(TRAIN, [WINDOW], holdout=False).tables[0]
     assert np.array_equal(operators.B, decompose(everything, operators.rank, 3).cut(99).B)
-    part = decompose(MOMENTS.tables[chosen.table], operators.rank, 3).cut(99).B
+    part = decompose(MOMENTS.tables[0], operators.rank, 3).cut(99).B
     assert not np.array_equal(operators.B, part)
 
 
 def test_a_given_rank_is_kept_and_the_rest_is_chosen():
     for rank in (1, 5):
-        operators, chosen = learn(MOMENTS, rank, 9, 3)
+        operators, chosen = learn_windows(MOMENTS, rank, 9, 3)
         assert operators.rank == chosen.rank == rank
-        assert {trial.rank for trial in chosen.trials} <= {1, 3, 4, 5}  # (0,) has no more than 4
-        assert {trial.offsets for trial in chosen.trials} == set(WINDOWS)
+        assert {trial.rank for trial in chosen.trials} == {rank}
 
 
 def test_epsilon_is_a_candidate_and_at_most_a_hundredth_per_symbol():
-    _, chosen = learn(MOMENTS, None, 9, 3)
+    _, chosen = learn_windows(MOMENTS, None, 9, 3)
     assert chosen.epsilon * 4 in EPSILONS
     assert max(EPSILONS) <= 0.01
 
 
 def test_epsilon_is_chosen_by_the_same_score():
-    _, chosen = learn(count(TRAIN[:80], [(0, 2)]), 9, 9, 3)
+    _, chosen = learn_windows(count(TRAIN[:80], [(0, 2)]), 9, 9, 3)
     trials = {trial.epsilon * 4: trial.score for trial in chosen.trials}
     assert set(trials) == set(EPSILONS)
     assert len(set(trials.values())) == len(EPSILONS)
@@ -94,7 +89,7 @@ def test_search_stops_at_ranks_that_do_not_improve(monkeypatch):
     tried = {}
     for patience in (1, 100):
         monkeypatch.setattr(choice, "PATIENCE", patience)
-        trials = learn(count(TRAIN[:60], [(0, 1)]), None, 9, 3)[1].trials
+        trials = learn_windows(count(TRAIN[:60], [(0, 1)]), None, 9, 3)[1].trials
         tried[patience] = [trial.rank for trial in trials if trial.epsilon * 4 == EPSILONS[0]]
     assert tried[100] == [1, 2, 3, 4, 6, 8, 9]
     assert tried[1] == tried[100][: len(tried[1])]
@@ -108,18 +103,15 @@ def test_ranks_end_at_max_rank():
 
 
 def test_what_is_chosen_is_nearly_the_best_on_new_data():
-    """Of windows and ranks together: the price of choosing is below 0.002 nats per symbol."""
+    """The price of choosing is below 0.002 nats per symbol."""
     test = PARAMS.sample(2000, 60, rng=2)
 
     def score(operators, epsilon):
-        offsets = test.offsets
-        model = make_filter(operators, epsilon)
-        return -run_filter(model, test.codes, offsets[:-1], offsets[1:])[0].mean()
+        return -surprise(WindowModel(operators, epsilon), test)[0].mean()
 
-    operators, chosen = learn(MOMENTS, None, 9, 3)
+    operators, chosen = learn_windows(MOMENTS, None, 9, 3)
     candidates = [
-        score(decompose(MOMENTS.with_heldout(i), 9, 3).cut(rank), chosen.epsilon)
-        for i in range(len(WINDOWS))
+        score(decompose(MOMENTS.with_heldout(0), 9, 3).cut(rank), chosen.epsilon)
         for rank in (1, 2, 3, 4, 6, 9)
     ]
     assert score(operators, chosen.epsilon) > max(candidates) - 0.002
@@ -127,10 +119,10 @@ def test_what_is_chosen_is_nearly_the_best_on_new_data():
 
 
 def test_with_nothing_held_out_the_rank_is_the_number_of_states():
-    operators, chosen = learn(count(TRAIN, WINDOWS, holdout=False), None, 9, 3)
+    operators, chosen = learn_windows(count(TRAIN, [WINDOW], holdout=False), None, 9, 3)
     assert (operators.rank, chosen.table, chosen.trials) == (3, 0, ())
     assert chosen.epsilon == EPSILONS[0] / 4
-    operators, chosen = learn(exact_moments(PARAMS, [(0, 2)]), 9, 9, 3)
+    operators, chosen = learn_windows(exact_moments(PARAMS, [(0, 2)]), 9, 9, 3)
     assert operators.rank == 9
 
 
@@ -139,43 +131,19 @@ def test_where_all_was_held_out_it_is_counted():
     moments = count(Sequences.from_lists([[0, 1, 2, 3, 0, 1]], ids=[held]), [(0,)])
     assert len(moments.heldout) == 1
     assert moments.tables[0].H.sum() == 0
-    operators, chosen = learn(moments, None, 4, 2)
+    operators, chosen = learn_windows(moments, None, 4, 2)
     assert operators.rank == 2
     assert chosen.trials == ()
 
 
-def test_windows_that_fit_no_sequence_are_skipped():
-    moments = count(TRAIN[:200], [(0, 29), (0, 1)])
-    operators, chosen = learn(moments, None, 9, 3)
-    assert chosen.table == 1
-    assert {trial.offsets for trial in chosen.trials} == {(0, 1)}
-
-
 def test_no_window_fits_at_all():
-    moments = count(Sequences.from_lists([[0, 1, 0], [1, 0, 1, 1]]), [(0, 1), (0, 2)])
+    moments = count(Sequences.from_lists([[0, 1, 0], [1, 0, 1, 1]]), [(0, 1)])
     message = (
-        r"no sequence is long enough: the longest of 2 has 4 symbols .*, and windows \[\(0, 1\), "
-        r"\(0, 2\)\] need 5, none of them missing; give longer sequences or"
+        r"no sequence is long enough: the longest of 2 has 4 symbols .*, and windows \(0, 1\) "
+        r"need 5, none of them missing; give longer sequences or"
     )
     with pytest.raises(SojournError, match=message):
-        learn(moments, None, 4, 2)
-
-
-def test_result_is_independent_of_n_jobs():
-    one, two = (learn(MOMENTS, None, 9, 3, n_jobs=n) for n in (1, 2))
-    assert one[1] is not two[1]
-    assert one[1].trials == two[1].trials
-    assert np.array_equal(one[0].B, two[0].B)
-
-
-@pytest.fixture(scope="module")
-def many_states():
-    """Twenty states that share thirty symbols, some frequent and some rare in each."""
-    rng = np.random.default_rng(0)
-    drawn = Params.random(20, 10, 30, rng=0)
-    emission = rng.dirichlet(np.full(30, 0.1), 20)
-    truth = Params(drawn.start, drawn.transition, drawn.duration, emission)
-    return truth.sample(50, 1000, rng=1)
+        learn_windows(moments, None, 4, 2)
 
 
 @pytest.mark.parametrize(("n_states", "last"), [(1, 3), (4, 4), (7, 8)])
@@ -184,10 +152,3 @@ def test_search_does_not_stop_below_one_direction_per_state(monkeypatch, n_state
     monkeypatch.setattr(choice, "heldout_score", lambda *args: next(falling))
     trials = choose(count(TRAIN, [(0, 1)]), None, 9, n_states).trials
     assert max(trial.rank for trial in trials) == last
-
-
-def test_pairs_are_compared_where_a_full_table_of_them_would_be_too_large(many_states):
-    model = SpectralHSMM(20, 10).fit(many_states)
-    assert {trial.offsets for trial in model.choice_.trials} == {(0,), (0, 1)}
-    assert isinstance(model.moments_.tables[1], Sparse)
-    assert model.window_ == (0, 1)

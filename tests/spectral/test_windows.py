@@ -7,7 +7,6 @@ import pytest
 
 from sojourn.errors import SojournError
 from sojourn.spectral.windows import (
-    candidate_offsets,
     check_offsets,
     choose_offsets,
     contiguous_offsets,
@@ -87,8 +86,3 @@ def test_offsets_of_one_state_of_other_lengths_and_by_name():
 def test_errors_name_what_was_expected(call, message):
     with pytest.raises(SojournError, match=message):
         call()
-
-
-def test_candidates_are_contiguous_windows_and_that_of_theorem_1():
-    assert candidate_offsets(4, 6, 5) == ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 2, 5))
-    assert candidate_offsets(20, 10, 30) == ((0,), (0, 1))  # pairs are counted sparsely

@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sojourn.spectral.holdout import BLOCK, NO_LIMIT, SHARE, Pieces, split
 
 from sojourn import Sequences
-from sojourn.spectral import holdout
+from sojourn.contexts.pieces import BLOCK, NO_LIMIT, SHARE, Pieces, split
 
 # A share of n hashes is binomial; five standard deviations are passed once in two million draws.
 SIGMAS = 5
@@ -24,7 +23,8 @@ def pieces(lengths, keys):
     ends = np.cumsum(lengths)
     codes = np.arange(ends[-1], dtype=np.int32)
     keys = np.array(keys, np.uint64)
-    return Pieces(codes, ends - lengths, ends, np.ones(len(ends), bool), keys)
+    yes = np.ones(len(ends), bool)
+    return Pieces(codes, ends - lengths, ends, yes, yes, keys)
 
 
 def stretches(parts):
@@ -47,6 +47,7 @@ def test_no_piece_crosses_the_end_of_a_sequence():
         owner = np.searchsorted(MANY.offsets, parts.begins, side="right")
         assert np.array_equal(owner, np.searchsorted(MANY.offsets, parts.ends, side="left"))
         assert np.array_equal(parts.fresh, np.isin(parts.begins, MANY.offsets))
+        assert np.array_equal(parts.closed, np.isin(parts.ends, MANY.offsets))
 
 
 def test_long_sequences_are_cut_and_short_ones_are_not():
@@ -139,9 +140,8 @@ def test_first_sequence_has_no_special_hash():
     assert keys.min() > 0
 
 
-def test_the_bound_keeps_the_smallest_keys(monkeypatch):
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
-    kept, rest, limit = pieces([4, 5, 4, 2], [30, 10, 20, 40]).bounded()
+def test_the_bound_keeps_the_smallest_keys():
+    kept, rest, limit = pieces([4, 5, 4, 2], [30, 10, 20, 40]).bounded(most=10)
     assert kept.keys.tolist() == [10, 20]
     assert rest.keys.tolist() == [30, 40]
     assert limit == 30
@@ -154,19 +154,17 @@ def test_within_the_bound_all_are_kept_in_the_order_of_their_keys():
     assert limit == NO_LIMIT
 
 
-def test_shorter_piece_does_not_replace_a_rejected_one(monkeypatch):
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
+def test_shorter_piece_does_not_replace_a_rejected_one():
     a, b = pieces([6, 6], [1, 2]), pieces([4], [3])
-    at_once = (a + b).bounded()
-    first, _, limit = a.bounded()
-    in_parts = (first + b).bounded(limit)
+    at_once = (a + b).bounded(most=10)
+    first, _, limit = a.bounded(most=10)
+    in_parts = (first + b).bounded(limit, most=10)
     assert at_once[0].keys.tolist() == in_parts[0].keys.tolist() == [1]
     assert at_once[2] == in_parts[2] == 2
 
 
-def test_pieces_with_the_same_key_are_kept_or_rejected_together(monkeypatch):
-    monkeypatch.setattr(holdout, "MAX_SYMBOLS", 10)
-    kept, rest, limit = pieces([4, 5, 5], [10, 20, 20]).bounded()
+def test_pieces_with_the_same_key_are_kept_or_rejected_together():
+    kept, rest, limit = pieces([4, 5, 5], [10, 20, 20]).bounded(most=10)
     assert kept.keys.tolist() == [10]
     assert rest.keys.tolist() == [20, 20]
     assert limit == 20

@@ -1,0 +1,161 @@
+"""Tree size, rank and mixture are chosen by what was held out, from a sample that ids determine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sojourn import Params, Sequences
+from sojourn.contexts.counts import ContextTally
+from sojourn.contexts.pieces import Pieces
+from sojourn.spectral import choice
+from sojourn.spectral.answers import log_prob
+from sojourn.spectral.choice import (
+    WORTH_MIXING,
+    Sample,
+    choose_trees,
+    grow_pasts,
+    learn_contexts,
+    mixed,
+)
+
+PARAMS = Params.random(3, 4, 4, rng=0)
+DATA = PARAMS.sample(500, 40, rng=1)
+RANKS = range(1, 65)
+
+
+def counted(data, trees):
+    tally = ContextTally(trees)
+    tally.add(data, 1)
+    return tally.moments()
+
+
+@pytest.fixture(scope="module")
+def grown():
+    return choose_trees(Sample.of(DATA), 4, False, RANKS, 1)
+
+
+@pytest.fixture(scope="module")
+def learned(grown):
+    trees, trials = grown
+    moments = counted(DATA, trees)
+    return moments, *learn_contexts(moments, False, RANKS, trials, 1)
+
+
+def test_several_sizes_and_ranks_are_compared(learned):
+    _, model, chosen = learned
+    assert len({trial.split_at for trial in chosen.trials}) > 1
+    assert len({trial.rank for trial in chosen.trials}) > 3
+    assert model.trees.n_pasts > 20
+
+
+def test_best_trial_is_chosen(learned):
+    _, model, chosen = learned
+    same = [trial for trial in chosen.trials if trial.score == chosen.score]
+    assert {(trial.rank, trial.weight) for trial in same} == {(chosen.rank, chosen.weight)}
+    assert (model.operators.rank, model.weight) == (chosen.rank, chosen.weight)
+    assert chosen.trials[-1].score <= chosen.score  # among those of the last round
+
+
+def test_score_is_that_of_sequences_that_were_not_counted(learned):
+    moments, model, chosen = learned
+    held = moments.heldout
+    rows = [held.codes[b:e].tolist() for b, e in zip(held.begins, held.ends, strict=True)]
+    heldout = Sequences.from_lists(rows, vocabulary=range(4))
+    others = replace(moments, heldout=Pieces.none())
+    alone, _ = learn_contexts(others, False, range(chosen.rank, chosen.rank + 1))
+    score = log_prob(replace(alone, weight=chosen.weight), heldout).sum() / heldout.n_total
+    # The trust in the tree's nodes was learned there, not assumed; nothing else differs much.
+    assert chosen.score == pytest.approx(score, abs=0.01)
+    assert log_prob(model, heldout).sum() / heldout.n_total > chosen.score  # counted by now
+
+
+def test_operators_and_tree_are_of_all_the_data(learned):
+    moments, model, _ = learned
+    assert moments.heldout.n_total > 2000
+    assert model.followers.totals[0] == DATA.n_total + len(DATA)  # symbols and ends
+
+
+@pytest.mark.parametrize("rank", [1, 5])
+def test_given_rank_is_kept(grown, rank):
+    model, chosen = learn_contexts(counted(DATA, grown[0]), False, range(rank, rank + 1))
+    assert model.operators.rank == chosen.rank == rank
+    assert {trial.rank for trial in chosen.trials} == {rank}
+
+
+def test_ranks_stay_within_their_bound(grown):
+    _, chosen = learn_contexts(counted(DATA, grown[0]), False, range(1, 6))
+    assert max(trial.rank for trial in chosen.trials) <= 5
+
+
+def test_with_nothing_held_out_there_are_no_trials(grown):
+    moments = replace(counted(DATA, grown[0]), heldout=Pieces.none())
+    model, chosen = learn_contexts(moments, False, RANKS)
+    assert (chosen.rank, chosen.weight, chosen.score, chosen.trials) == (4, 0.5, None, ())
+    assert np.isfinite(log_prob(model, DATA)).all()
+
+
+def test_result_is_independent_of_n_jobs(learned):
+    moments, model, chosen = learned
+    trees, trials = choose_trees(Sample.of(DATA), 4, False, RANKS, 3)
+    again, also = learn_contexts(counted(DATA, trees), False, RANKS, trials, 3)
+    assert also == chosen
+    assert np.array_equal(log_prob(again, DATA), log_prob(model, DATA))
+
+
+def test_beats_the_context_tree_where_states_last():
+    data = Params.random(4, 6, 5, rng=3).sample(1200, 100, rng=4)
+    trees, trials = choose_trees(Sample.of(data[:1000]), 5, False, RANKS)
+    model, chosen = learn_contexts(counted(data[:1000], trees), False, RANKS, trials)
+    assert chosen.weight > 0.5
+    both, tree = (log_prob(m, data[1000:]).sum() for m in (model, replace(model, weight=0.0)))
+    assert both > tree + 50  # nats, on 20,000 symbols
+
+
+# ---- the mixture --------------------------------------------------------------------------------
+
+
+def test_weight_is_the_best_of_all_weights():
+    rng = np.random.default_rng(0)
+    p, beside = rng.beta(2, 3, 500), rng.beta(2, 3, 500)
+    weight, score = mixed(p, beside)
+    scores = [np.log(a * p + (1 - a) * beside).mean() for a in np.linspace(0, 1, 1001)]
+    assert score >= max(scores) - 1e-9
+    assert weight == pytest.approx(np.linspace(0, 1, 1001)[np.argmax(scores)], abs=1e-3)
+
+
+def test_mixture_that_gains_nothing_is_its_better_half():
+    p = np.random.default_rng(0).beta(2, 3, 500)
+    assert mixed(p, 0.9 * p) == (1.0, np.log(p).mean())
+    assert mixed(0.9 * p, p) == (0.0, np.log(p).mean())
+    noise = 1 + WORTH_MIXING / 10 * np.sin(np.arange(500))
+    assert mixed(p, p * noise)[0] in (0.0, 1.0)
+
+
+# ---- the sample ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [3000, 1 << 19])
+def test_sample_depends_on_ids_alone(most, monkeypatch):
+    monkeypatch.setattr(choice, "SAMPLE", most)
+    names = np.array([f"machine {i}" for i in range(len(DATA))])
+    data = Sequences(DATA.codes, DATA.offsets, DATA.vocabulary, names)
+    whole = Sample.of(data)
+    assert whole.training.n_total <= most
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        cuts = np.sort(rng.integers(1, len(data), 4))
+        parts = [p for p in np.split(rng.permutation(len(data)), cuts) if len(p)]
+        found = Sample.none()
+        for part in parts:
+            found = found + Sample.of(data[part])
+        for mine, its in ((found.training, whole.training), (found.heldout, whole.heldout)):
+            assert np.array_equal(mine.codes, its.codes)
+            assert np.array_equal(mine.keys, its.keys)
+        assert found.training_limit == whole.training_limit
+
+
+def test_trees_of_a_context_tree_have_one_future():
+    trees = grow_pasts(Sample.of(DATA), 4)
+    assert trees.n_futures == 1
+    assert trees.n_pasts > 100

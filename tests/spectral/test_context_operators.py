@@ -1,0 +1,132 @@
+"""Operators over contexts: exact moments give the model, a rank is a leading block of a larger one.
+
+Contexts here are those of an automaton of two states that emits two symbols and may end.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sojourn import Params, SojournError
+from sojourn.contexts.counts import count_contexts, grow_trees
+from sojourn.contexts.pieces import Pieces
+from sojourn.spectral import context_operators
+from sojourn.spectral.context_operators import from_moments, learn_operators
+
+ROUNDING = 1e-12  # sums of some hundred products below one
+
+T = np.array([[[0.3, 0.1], [0.05, 0.1]], [[0.1, 0.3], [0.35, 0.3]]])  # (symbol, state, next)
+END = 1 - T.sum(axis=(0, 2))
+START = np.array([0.8, 0.2])
+
+
+def exact_moments():
+    """H, H_o, the first futures, and what futures begin with.
+
+    Pasts are the last two symbols, or all where there are fewer; futures the next two, or the end.
+    """
+    visits = START @ np.linalg.inv(np.eye(2) - T.sum(axis=0))  # expected, of each state
+    pasts = [
+        START,
+        *(START @ T[a] for a in (0, 1)),
+        *(visits @ T[a] @ T[b] for a, b in product((0, 1), repeat=2)),
+    ]
+    futures = [(2, END)]
+    for a in (0, 1):
+        futures.append((a, T[a] @ END))
+        futures.extend((a, T[a] @ T[b] @ np.ones(2)) for b in (0, 1))
+    left, right = np.array(pasts), np.array([v for _, v in futures]).T
+    H_o = np.vstack([left @ T[o] @ right for o in (0, 1)])
+    begins = np.array([a for a, _ in futures])
+    return sp.csr_array(left @ right), sp.csr_array(H_o), START @ right, begins
+
+
+def operator_of(model, o):
+    own = model.which[o] >= 0
+    return model.own[model.which[o]] if own else np.tensordot(model.emit[o], model.shared, 1)
+
+
+def assert_is_the_automaton(model, rounding=ROUNDING):
+    for length in range(6):
+        for word in product((0, 1), repeat=length):
+            alpha, state, p = START, model.start, 1.0
+            for o in word:
+                alpha = alpha @ T[o]
+                q = state @ model.emit[o]
+                p, state = p * q, state @ operator_of(model, o) / q
+            assert abs(p * (state @ model.emit[2]) - alpha @ END) < rounding
+
+
+def test_exact_moments_give_exact_probabilities():
+    model = from_moments(*exact_moments(), 8, ridge=0.0)
+    assert model.rank == 2  # the automaton's, whatever the number of contexts
+    assert_is_the_automaton(model)
+
+
+def test_restart_at_a_past_is_the_state_after_it():
+    model = from_moments(*exact_moments(), 8, ridge=0.0)
+    after_0 = START @ T[0] / (START @ T[0]).sum()
+    expected = [after_0 @ T[0].sum(axis=1), after_0 @ T[1].sum(axis=1), after_0 @ END]
+    np.testing.assert_allclose(model.emit @ model.restart[1], expected, atol=ROUNDING)
+    np.testing.assert_allclose((model.emit @ model.restart.T).sum(axis=0), 1, atol=ROUNDING)
+
+
+def test_shared_operators_are_exact_where_emissions_determine_them(monkeypatch):
+    """Two symbols in rank two: their operators are linear in what the states emit."""
+    monkeypatch.setattr(context_operators, "SHARED_FROM", 2)
+    monkeypatch.setattr(context_operators, "OWN_AT", np.inf)
+    model = from_moments(*exact_moments(), 8, ridge=0.0)
+    assert (model.which == -1).all()
+    assert len(model.own) == 0
+    # The least squares over symbols have a ridge of 1e-9.
+    assert_is_the_automaton(model, 1e-7)
+    both = operator_of(model, 0) + operator_of(model, 1)
+    np.testing.assert_allclose(model.combined(np.ones(2)), both, atol=ROUNDING)
+
+
+def test_frequent_symbols_keep_their_own_operators(monkeypatch):
+    H, H_o, first, begins = exact_moments()
+    seen = np.asarray(H_o.sum(axis=1)).reshape(2, -1).sum(axis=1)
+    monkeypatch.setattr(context_operators, "SHARED_FROM", 2)
+    monkeypatch.setattr(context_operators, "OWN_AT", seen.mean())
+    model = from_moments(H, H_o, first, begins, 8, ridge=0.0)
+    assert sorted(model.which.tolist()) == [-1, 0]
+    assert model.which[np.argmax(seen)] == 0
+    assert_is_the_automaton(model, 1e-7)
+    weights = np.array([0.2, 0.7])
+    expected = 0.2 * operator_of(model, 0) + 0.7 * operator_of(model, 1)
+    np.testing.assert_allclose(model.combined(weights), expected, atol=ROUNDING)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    pieces = Pieces.all_of(Params.random(3, 4, 4, rng=0).sample(300, 40, rng=1))
+    # Few enough contexts for a full decomposition.
+    return count_contexts(pieces, grow_trees(pieces, 4, 20, 10).cut(500))
+
+
+def test_cut_equals_learning_at_the_smaller_rank(counts):
+    at_once, cut = learn_operators(counts, 3), learn_operators(counts, 9).cut(3)
+    assert at_once.rank == cut.rank == 3
+    assert cut.singular_values[0] == pytest.approx(1, abs=ROUNDING)
+    for name in ("start", "emit", "own", "restart"):
+        # Products of the same vectors; only blocks of the matrix product differ.
+        np.testing.assert_allclose(getattr(at_once, name), getattr(cut, name), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("start", np.zeros(3), "shapes of the operators"),
+        ("restart", np.full((1, 2), np.nan), "finite numbers"),
+        ("which", np.array([0, 5], np.int32), "beyond their number"),
+        ("which", np.array([0, -1], np.int32), "need shared ones"),
+    ],
+)
+def test_operators_that_do_not_fit_together_are_refused(name, value, message):
+    model = from_moments(*exact_moments(), 2, ridge=0.0)
+    with pytest.raises(SojournError, match=message):
+        replace(model, **{name: value})
