@@ -27,9 +27,12 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "contexts": (("data", "scale"), ()),
     "spectral": (("data", "scale", "exact", "contexts"), ()),
     "theory": (("exact", "contexts", "spectral"), ()),
-    "em": (("data", "storage", "scale", "exact", "contexts", "spectral"), ()),
+    "em": (("data", "storage", "scale", "emissions", "exact", "contexts", "spectral"), ()),
     # a model saves itself: the code for that is loaded when it is called
-    "estimators": (("data", "io", "scale", "exact", "contexts", "spectral", "em"), ("persist",)),
+    "estimators": (
+        ("data", "io", "scale", "emissions", "exact", "contexts", "spectral", "em"),
+        ("persist",),
+    ),
     "detect": (("data", "exact", "estimators"), ("persist",)),
     "persist": (ABOVE, ()),
     "plot": (("data", "exact", "estimators", "detect"), ()),

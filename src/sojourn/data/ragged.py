@@ -110,6 +110,10 @@ class Ragged:
         """The same steps as other sequences, which begin at these offsets."""
         return replace(self, offsets=offsets, ids=ids)
 
+    def without(self, dropped: NDArray[np.bool_]) -> Self:
+        """The same sequences without some steps."""
+        return self._taken(~dropped, adapters.offsets_of(~dropped)[self.offsets], self.ids)
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Number of symbols in each sequence, missing ones included."""

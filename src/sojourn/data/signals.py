@@ -262,22 +262,10 @@ class Signals(Sequences):
         for start, stop in pairwise(self.offsets.tolist()):
             yield self.values[start:stop]
 
-    def __getitem__(self, index: Any) -> Any:
-        """The values of one sequence, or the `Signals` that a slice, indices or a mask pick."""
-        if isinstance(index, int | np.integer):
-            i = range(len(self))[index]
-            return self.values[self.offsets[i] : self.offsets[i + 1]]
-        if isinstance(index, slice) and index.step in (None, 1):
-            start, stop, _ = index.indices(len(self))
-            bounds = self.offsets[start : max(start, stop) + 1]
-            steps: Any = slice(bounds[0], bounds[-1])
-            offsets, ids = bounds - bounds[0], self.ids[index]
-        else:
-            picked = np.arange(len(self))[index]
-            offsets, ids = adapters.offsets_of(lengths := self.lengths[picked]), self.ids[picked]
-            steps = np.arange(offsets[-1]) + np.repeat(self.offsets[picked] - offsets[:-1], lengths)
-        codes, values = self.codes[steps], self.values[steps]
-        return replace(self, codes=codes, offsets=offsets, ids=ids, values=values)
+    def _taken(self, at: Any, offsets: NDArray[np.int64], ids: NDArray[Any]) -> Signals:
+        times = None if self.times is None else self.times[at]
+        codes, values = self.codes[at], self.values[at]
+        return replace(self, codes=codes, offsets=offsets, ids=ids, values=values, times=times)
 
     def __repr__(self) -> str:
         low, high = (self.lengths.min(), self.lengths.max()) if len(self) else (0, 0)

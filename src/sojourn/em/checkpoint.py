@@ -9,13 +9,42 @@ from typing import Any
 import numpy as np
 
 from sojourn.em.start import Saved
+from sojourn.emissions import (
+    Bernoulli,
+    Categorical,
+    Channels,
+    Exponential,
+    Gamma,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 from sojourn.storage import container
-from sojourn.storage.codec import Arrays, dataclass_form, decode, encode
+from sojourn.storage.codec import Arrays, Form, dataclass_form, decode, encode
 
 KIND = "checkpoint"
-FORMS = {"Params": dataclass_form(Params), "Saved": dataclass_form(Saved)}
+
+
+def _channels_form() -> Form:
+    def to_dict(channels: Channels) -> dict[str, Any]:
+        return {"names": list(channels.parts), "emissions": list(channels.parts.values())}
+
+    def from_dict(given: dict[str, Any]) -> Channels:
+        return Channels(dict(zip(given["names"], given["emissions"], strict=True)))
+
+    return Form(to_dict, from_dict)
+
+
+EMISSIONS = (
+    *(Gaussian, StudentT, Poisson, NegativeBinomial),
+    *(Bernoulli, Categorical, Exponential, Gamma),
+)
+EMISSION_FORMS = {kind.__name__: dataclass_form(kind) for kind in EMISSIONS}
+EMISSION_FORMS["Channels"] = _channels_form()
+FORMS = {"Params": dataclass_form(Params), "Saved": dataclass_form(Saved), **EMISSION_FORMS}
 
 
 @dataclass(frozen=True, eq=False)

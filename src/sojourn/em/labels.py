@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.adapters import offsets_of
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
@@ -103,10 +102,7 @@ def clip_stays(
             f"position {start - sequences.offsets[i]}, but max_duration is {max_duration}; raise "
             f"max_duration, allow self_transitions, or pass clip=True to cut such stays"
         )
-    keep = ~excess
-    offsets = offsets_of(keep)[sequences.offsets]
-    cut = Sequences(sequences.codes[keep], offsets, sequences.vocabulary, sequences.ids)
-    return cut, labels[keep]
+    return sequences.without(excess), labels[~excess]
 
 
 def labelled_start(

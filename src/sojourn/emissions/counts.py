@@ -7,8 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, pdtr, xlogy
-from scipy.stats import nbinom
+from scipy.special import betainc, digamma, gammaln, pdtr, xlogy
 
 from sojourn.emissions.base import Floats, Separate, column_moments, require
 from sojourn.emissions.roots import bisected
@@ -158,4 +157,5 @@ class NegativeBinomial(_Counts):
     def cdf(self, points: Floats) -> Floats:
         """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         m, r = self._parameter("rates"), self._parameter("sizes")
-        return np.asarray(nbinom.cdf(np.floor(points[:, None]), r, r / (m + r)))
+        at = np.floor(points[:, None])
+        return np.where(at < 0, 0.0, betainc(r, np.maximum(at, 0.0) + 1.0, r / (m + r)))

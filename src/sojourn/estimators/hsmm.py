@@ -7,21 +7,29 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
+from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.em.checkpoint import Checkpoint
 from sojourn.em.durations import families_of
+from sojourn.em.em import run_em
 from sojourn.em.labels import clip_stays, labelled_start, read_labels
+from sojourn.em.numbers import Wish, labelled_numbers, start_numbers
 from sojourn.em.start import fit_params, with_tails_and_ends
+from sojourn.emissions import Categorical, Emission
 from sojourn.errors import SojournError
+from sojourn.estimators.numbers import emission_for
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
 from sojourn.exact.params import Params, allows_self_transitions
+from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 
 Floats = NDArray[np.float64]
@@ -50,6 +58,10 @@ class HSMM(StateModel):
     tol : float or None
         EM stops when a step gains less than this, in nats per symbol. None is 1e-8, or less on
         large data, so that the total gain is below 0.005 nats, which no data can distinguish.
+    emissions : Emission, optional
+        What is observed in a state, from `sojourn.emissions`: ``Gaussian()``, ``Poisson()``,
+        ``Channels({"speed": Gaussian(), "alarm": Bernoulli()})`` and others. None: strings and
+        integers are symbols, floats are Gaussian.
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
@@ -99,6 +111,8 @@ class HSMM(StateModel):
         The symbols, sorted.
     n_symbols_ : int
         Number of symbols.
+    channels_ : tuple of str
+        Names of the channels, where observations are numbers; ``params_.density`` is the emission.
 
     Examples
     --------
@@ -117,6 +131,7 @@ class HSMM(StateModel):
         init: str | Params = "spectral",
         max_iter: int = 500,
         tol: float | None = None,
+        emissions: Emission | None = None,
         durations: str | Sequence[str] = "free",
         tail: bool | None = None,
         ends: bool = False,
@@ -134,6 +149,7 @@ class HSMM(StateModel):
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
+        self.emissions = emissions
         self.durations = durations
         self.tail = tail
         self.ends = ends
@@ -162,6 +178,8 @@ class HSMM(StateModel):
         ----------
         X : Sequences, list of sequences, integer array (n, length), column with `lengths`, or Scan
             Each pass reads a scan again, partition by partition; the result is the same to the bit.
+            Measurements are `Signals`, a list of arrays (length, n_channels), one array of three
+            dimensions, or a table (n_total, n_channels) with `lengths`; NaN is missing.
         y : sequences of integers, optional
             States at every step, in the same form; None or masked where they are not known.
         lengths : sequence of int, optional
@@ -175,6 +193,9 @@ class HSMM(StateModel):
             the result is the same as that of an uninterrupted fit.
         """
         data = self._training_data(X, lengths, client)
+        emission: Emission = Categorical()
+        if isinstance(data, Signals):
+            emission, data = emission_for(self.emissions, data)
         check_choice("unknown", self.unknown, ("error", "missing"))
         if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
@@ -182,25 +203,38 @@ class HSMM(StateModel):
         loops = allows_self_transitions(n_x, n_d, self.self_transitions)
         tails = self._tails(n_x, n_d, loops)
         init, labels = self._check_init(n_x, n_d, data.n_symbols), None
+        wish = Wish(emission, n_x, n_d, loops, tails, self.ends)
         if isinstance(data, Sequences) and y is not None:
             labels = read_labels(y, data, lengths, n_x)
             if labels is not None and not loops and not all(tails):
                 data, labels = clip_stays(data, labels, n_d, self.clip)
-            if labels is not None and not isinstance(init, Params):
+            if labels is not None and isinstance(data, Signals):
+                init = init if isinstance(init, Params) else labelled_numbers(data, labels, wish)
+            elif labels is not None and not isinstance(init, Params):
                 init = labelled_start(data, labels, n_x, n_d, loops)
                 init = with_tails_and_ends(init, tails, self.ends)
         if resume and checkpoint is None:
             raise SojournError("resume=True needs checkpoint=, the file to continue from")
         keep = None if checkpoint is None else self._checkpoint(checkpoint, data, (n_x, n_d))
         show = Progress(self.verbose, positive_int("max_iter", self.max_iter), data)
+        seed = 0 if self.random_state is None else self.random_state
         with show:
+            if isinstance(data, Signals) and not isinstance(init, Params):
+                em = partial(
+                    run_em,
+                    tol=1e-6,
+                    pseudocount=self.pseudocount,
+                    durations=self.durations,
+                    left_censored=self.left_censored,
+                )
+                init = start_numbers(data, wish, init, em, seed, self.n_jobs)
             result = fit_params(
                 replace(data, watch=show.watch) if isinstance(data, Partitions) else data,
                 n_x,
                 n_d,
                 data.n_symbols,
                 init=init,
-                rng=0 if self.random_state is None else self.random_state,
+                rng=seed,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 pseudocount=self.pseudocount,
@@ -225,9 +259,16 @@ class HSMM(StateModel):
         }
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        learned |= {"channels_": data.channels if isinstance(data, Signals) else ()}
         self.__dict__.update(learned)  # all or, if interrupted, nothing
         _warn_of_limit(params)
         return self
+
+    def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
+        symbols = self.emissions is None or isinstance(self.emissions, Categorical)
+        if isinstance(X, Scan) or (symbols and not is_numbers(X)):
+            return super()._training_data(X, lengths, client)
+        return as_signals(X, lengths)
 
     def _tails(self, n_x: int, n_d: int, loops: bool) -> list[bool]:
         """Which states have a tail."""
@@ -280,9 +321,11 @@ class HSMM(StateModel):
 
 
 def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:
-    """The same model with its states in the order of their most likely symbols."""
+    """The same model with its states in the order of their most likely symbols, or their means."""
     top = params.emission.argmax(axis=1)
     order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
+    if params.density is not None:
+        order = np.lexsort(np.nan_to_num(params.density.mean()).T[::-1])
     ordered = Params(
         params.start[order],
         params.transition[np.ix_(order, order)],
@@ -291,6 +334,7 @@ def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | N
         tail=params.tail[order],
         end=None if params.end is None else params.end[order],
         empty=params.empty,
+        density=None if params.density is None else params.density.permuted(order),
     )
     return ordered, None if initial is None else initial[order]
 

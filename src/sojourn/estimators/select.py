@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_sequences import as_sequences
+from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
 from sojourn.em.durations import FAMILIES, families_of
 from sojourn.errors import SojournError
@@ -119,7 +120,8 @@ def select(
     """
     check_choice("method", method, ("hsmm", "spectral"))
     estimator = _estimator(method, options)
-    folds = _Folds(as_sequences(X, lengths), cv)
+    numbers = method == "hsmm" and (options.get("emissions") is not None or is_numbers(X))
+    folds = _Folds((as_signals if numbers else as_sequences)(X, lengths), cv)
     states = [positive_int("n_states", n) for n in n_states]
     stays = [positive_int("max_duration", d) for d in max_duration]
     if not states or not stays:
@@ -149,6 +151,7 @@ def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int
     """Number of free parameters: entries above zero, less one per row; of a family, its own."""
     rows = (params.start[None], params.transition, params.emission)
     free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
+    free += 0 if params.density is None else params.density.n_parameters
     for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):
         parametric = None if name == "free" else FAMILIES[name].box(params.max_duration)
         free += int((row > 0).sum()) - 1 if parametric is None else len(parametric)

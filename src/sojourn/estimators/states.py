@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import positive_int
+from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
+from sojourn.estimators.numbers import next_values, signals_for, signals_of
 from sojourn.estimators.select import n_parameters
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
@@ -28,6 +30,7 @@ class StateModel(SequenceModel):
 
     params_: Params
     initial_: Floats | None
+    channels_: tuple[str, ...]
     durations: str | Sequence[str]
 
     @property
@@ -169,8 +172,8 @@ class StateModel(SequenceModel):
         """
         return self._now(X, lengths).sum(axis=1)
 
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
-        """Distribution of the symbol `horizon` steps after each sequence.
+    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Any:
+        """Distribution of the symbol, or of the numbers, `horizon` steps after each sequence.
 
         Parameters
         ----------
@@ -182,10 +185,15 @@ class StateModel(SequenceModel):
         Returns
         -------
         array (n, n_symbols), or (n, n_symbols + 1) with ends
-            Columns in the order of `vocabulary_`, then that the sequence has ended by then.
+            Columns in the order of `vocabulary_`, then that the sequence has ended by then. Of
+            numbers, a tuple: ``mean`` (n, n_channels), ``quantiles`` (n, 3, n_channels) at the
+            ``levels`` 5 %, 50 % and 95 %, ``channels``, ``states`` (n, n_states) and ``ended``.
         """
+        params, steps = self._fitted(), positive_int("horizon", horizon)
         alpha = self._now(X, lengths, begun=False)
-        return next_symbol(self._fitted(), alpha, positive_int("horizon", horizon), self.initial_)
+        if params.density is not None:
+            return next_values(params, alpha, steps, self.initial_, self.channels_)
+        return next_symbol(params, alpha, steps, self.initial_)
 
     def sample(
         self, n: int = 1, length: Any = None, random_state: Any = None, return_states: bool = False
@@ -205,10 +213,13 @@ class StateModel(SequenceModel):
         """
         if length is None and not self._fitted().ends:
             length = 100
+        rng, density = np.random.default_rng(random_state), self._fitted().density
         codes, offsets, states, _ = sample(
-            self._fitted(), n, length, random_state, self.n_jobs, self.initial_
+            self._fitted(), n, length, rng, self.n_jobs, self.initial_
         )
         drawn = Sequences(codes, offsets, self.vocabulary_, np.arange(n))
+        if density is not None:
+            drawn = signals_of(density, self.channels_, density.sample(states, rng), offsets)
         return (drawn, np.split(states, offsets[1:-1])) if return_states else drawn
 
     @property
@@ -242,6 +253,12 @@ class StateModel(SequenceModel):
             n = int(sequences.n_observed.sum())
             total = float(self.score_samples(sequences).sum())
         return float(self.n_parameters_ * np.log(n) - 2.0 * total)
+
+    def _encode(self, X: Any, lengths: Any, client: Any = None) -> Sequences:
+        density = self._fitted().density
+        if density is None or isinstance(X, Scan):
+            return super()._encode(X, lengths, client)
+        return signals_for(density, self.channels_, self.unknown, as_signals(X, lengths))
 
     def _fitted(self) -> Params:
         check_is_fitted(self)

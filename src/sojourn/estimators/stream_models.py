@@ -26,6 +26,10 @@ def online(model: Any) -> OnlineScorer:
     """A scorer at the start of a sequence, for either estimator."""
     naming = (model.vocabulary_, model.unknown)
     if model.has_states:
+        if model.params_.density is not None:
+            from sojourn.estimators.stream_numbers import NumbersScorer
+
+            return NumbersScorer(model)
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
     return FilterScorer(model._model, *naming)
 

@@ -345,6 +345,15 @@ def next_symbol(
     With ends, one more column: that the sequence has ended by then. A row of alpha that is zero
     stands for a sequence that has not begun.
     """
+    states, ended = next_states(params, alpha, horizon, initial)
+    p = np.asarray(states @ params.emission)
+    return np.column_stack([p, ended]) if params.ends else p
+
+
+def next_states(
+    params: Params, alpha: Floats, horizon: int = 1, initial: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """p(state `horizon` steps ahead), (n, n_states), and that the sequence has ended by then."""
     model = tables(params, initial)
     A, stop = leaving(params)
     shape = params.duration.shape
@@ -362,6 +371,4 @@ def next_symbol(
     rows = step(np.hstack([alpha.reshape(len(alpha), -1), np.zeros((len(alpha), 1))]))
     rows[~alpha.any(axis=(1, 2))] = np.append(model.init, params.empty)
     rows = distribution_after(step, rows, horizon - 1)
-    alpha, ended = rows[:, :-1].reshape(-1, *shape), rows[:, -1]
-    p = np.asarray(alpha.sum(axis=2) @ params.emission)
-    return np.column_stack([p, ended]) if params.ends else p
+    return rows[:, :-1].reshape(-1, *shape).sum(axis=2), rows[:, -1]

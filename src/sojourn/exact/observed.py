@@ -42,6 +42,25 @@ def values_of(params: Params, sequences: Sequences) -> Floats | None:
     return sequences.values
 
 
+def factor_rows(density: Emission, values: Floats, log: bool = False) -> tuple[Floats, Floats]:
+    """A row of factors (or of their logarithms) for each step and one for missing, and `top`."""
+    table, top = np.ones((len(values) + 1, density.n_states)), np.empty(len(values))
+    for at in range(0, len(values), BLOCK):
+        some = slice(at, at + BLOCK)
+        logs = density.log_density(values[some])
+        best = logs.max(axis=1)
+        best[~np.isfinite(best)] = 0.0
+        logs -= best[:, None]
+        if not log:
+            impossible = logs == -np.inf
+            np.maximum(logs, FARTHEST, out=logs)
+            np.exp(logs, out=logs)
+            logs[impossible] = 0.0
+        table[at : at + len(logs)], top[some] = logs, best
+    table[-1] = 0.0 if log else 1.0
+    return table, top
+
+
 class Observed:
     """The observations of some sequences under a model."""
 
@@ -62,23 +81,7 @@ class Observed:
             return B, np.empty(0)
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         self.codes[begin:end] = np.arange(end - begin)
-        table = np.ones((end - begin + 1, B.shape[1]))
-        top = np.empty(end - begin)
-        for at in range(0, end - begin, BLOCK):
-            some = slice(at, min(at + BLOCK, end - begin))
-            logs = self.density.log_density(self.values[begin:end][some])
-            best = logs.max(axis=1)
-            best[~np.isfinite(best)] = 0.0
-            logs -= best[:, None]
-            if not log:
-                impossible = logs == -np.inf
-                np.maximum(logs, FARTHEST, out=logs)
-                np.exp(logs, out=logs)
-                logs[impossible] = 0.0
-            table[some], top[some] = logs, best
-        if log:
-            table[-1] = 0.0
-        return table, top
+        return factor_rows(self.density, self.values[begin:end], log)
 
     def steps(self, ends: bool, first: int, last: int) -> NDArray[np.int64]:
         """Where the steps of a chunk stand in an array that has one more entry for each end."""

@@ -19,6 +19,7 @@ from sojourn.detect.calibration import Calibration
 from sojourn.detect.detector import AnomalyDetector
 from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
+from sojourn.em.checkpoint import EMISSION_FORMS
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 from sojourn.estimators.context_tree import ContextTree
@@ -86,6 +87,7 @@ FORMS = {
     # Scoring needs the operators alone; the paper's own tensors are not kept.
     "Operators": dataclass_form(Operators, without=("tensors",)),
     "Pieces": _pieces_form(),
+    **EMISSION_FORMS,
     "Discretizer": Form(Discretizer.to_arrays, Discretizer.from_arrays),
 }
 

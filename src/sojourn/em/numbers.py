@@ -1,0 +1,163 @@
+"""Where EM starts on numbers: steps sorted into states by what they measure, and by what they do.
+
+Numbers are quantised by k-means. Clusters of the values themselves, as many as there are states,
+are one kind of start; a model of the codes of finer clusters, of the values and their changes,
+labels the steps by what follows them. Either way a step has a state, and the values of a state give
+its density. The starts take a few steps of EM each on a sample, and the best continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
+from sojourn.em.em import EMResult
+from sojourn.em.recovery import flat_around
+from sojourn.em.start import fit_params, with_tails_and_ends
+from sojourn.em.subsample import draw_samples
+from sojourn.emissions.base import Emission, column_moments
+from sojourn.exact.expected_counts import state_probabilities
+from sojourn.exact.params import Params
+from sojourn.scale.threads import in_order
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# Steps that starts are made from and compared on, at most.
+STEPS_FOR_STARTS = 1 << 16
+STAYS_PER_PIECE = 32  # longer sequences are cut, for samples only
+# Codes per state for the model of the codes, and bounds of their number.
+CODES_PER_STATE, FEWEST_CODES, MOST_CODES = 4, 6, 48
+PASSES_ON_CODES = 20
+CLUSTERINGS = 3  # of the values, from random centres
+# Passes of each round of the race, and how many starts are left after it.
+ROUNDS = ((6, 3), (20, 1))
+# Beyond so many deviations a value is an outlier, which must not have a cluster of its own.
+FARTHEST = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """The model that is wanted."""
+
+    emission: Emission  # without parameters
+    n_states: int
+    max_duration: int
+    loops: bool
+    tail: Sequence[bool]
+    ends: bool
+
+
+def start_numbers(
+    data: Signals, wish: Wish, init: str, em: Callable[..., EMResult], rng: int, n_jobs: int | None
+) -> Params:
+    """The model from which EM starts on numbers; `em` is :func:`run_em` with its options."""
+    generator = np.random.default_rng(rng).spawn(3)[2]
+    sample = _sample(data, wish, generator)
+    with threadpool_limits(limits=1):
+        labels = list(_labels(sample, wish, init, generator, n_jobs))
+    models = [labelled_numbers(sample, row, wish) for row in labels]
+    for passes, n_kept in ROUNDS:
+        if len(models) > 1:
+            run = partial(em, data=sample, max_iter=passes, n_jobs=1)
+            results = list(in_order(run, models, n_jobs))
+            best_first = sorted(results, key=lambda r: -r.history[-1])
+            models = [r.params for r in best_first[:n_kept]]
+    return models[0]
+
+
+def quantised(signals: Signals, n_codes: int, changes: bool, rng: np.random.Generator) -> Codes:
+    """The cluster of each step, by its standardised values and, with `changes`, how they change."""
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
+    features = _features(signals)
+    if changes:
+        steps = np.zeros_like(features)
+        steps[1:] = np.diff(features, axis=0)
+        starts = signals.offsets[:-1]
+        steps[starts[starts < len(steps)]] = 0.0
+        spread = steps.std(axis=0)
+        features = np.hstack([features, steps / np.where(spread > 0.0, spread, 1.0)])
+    n_codes = min(n_codes, len(np.unique(features[: 64 * n_codes], axis=0)))
+    seed = int(rng.integers(2**31))
+    found = KMeans(n_codes, n_init=1, max_iter=50, random_state=seed).fit(features)
+    return found.labels_.astype(np.int32)
+
+
+def _features(signals: Signals) -> Floats:
+    """Values in standard deviations, 0 where missing; symbols as one column each."""
+    columns = []
+    for name, column in zip(signals.channels, signals.values.T, strict=True):
+        if name in signals.categories:
+            n = len(signals.categories[name])
+            columns.append((column[:, None] == np.arange(n)).astype(np.float64))
+            continue
+        mean, spread = column_moments(column[:, None])
+        scaled = (column - mean) / np.where(spread > 0.0, spread, 1.0)
+        columns.append(np.clip(np.nan_to_num(scaled), -FARTHEST, FARTHEST)[:, None])
+    return np.hstack(columns)
+
+
+def _sample(data: Signals, wish: Wish, rng: np.random.Generator) -> Signals:
+    """A part of the data that is enough to start from."""
+    if data.n_total <= 1.5 * STEPS_FOR_STARTS:
+        return data
+    piece = data.n_total if wish.ends else STAYS_PER_PIECE * wish.max_duration
+    drawn = draw_samples(data, [STEPS_FOR_STARTS], piece, int(rng.integers(2**63)))[0]
+    assert isinstance(drawn, Signals)
+    return drawn
+
+
+def _labels(
+    sample: Signals, wish: Wish, init: str, rng: np.random.Generator, n_jobs: int | None
+) -> list[Codes]:
+    """States of the steps of the sample, one array per start."""
+    n_x = wish.n_states
+    if init == "random":
+        return [rng.integers(0, n_x, sample.n_total).astype(np.int32) for _ in range(CLUSTERINGS)]
+    found = [quantised(sample, n_x, False, rng) for _ in range(CLUSTERINGS)]
+    found.append(quantised(sample, n_x, True, rng))
+    found.append(_by_codes(sample, wish, rng, n_jobs))
+    return found
+
+
+def _by_codes(sample: Signals, wish: Wish, rng: np.random.Generator, n_jobs: int | None) -> Codes:
+    """States by a model of the codes of fine clusters."""
+    n_o = int(np.clip(CODES_PER_STATE * wish.n_states, FEWEST_CODES, MOST_CODES))
+    codes = quantised(sample, n_o, True, rng)
+    codes = np.where(sample.codes < 0, -1, codes).astype(np.int32)
+    n_o = int(codes.max()) + 1
+    sequences = Sequences(codes, sample.offsets, np.arange(n_o), sample.ids)
+    coarse = fit_params(
+        sequences,
+        wish.n_states,
+        wish.max_duration,
+        n_o,
+        init="moments",
+        rng=rng,
+        max_iter=PASSES_ON_CODES,
+        tol=1e-4,
+        pseudocount=1.0,
+        self_transitions=wish.loops,
+        tail=wish.tail,
+        ends=wish.ends,
+        n_jobs=n_jobs,
+    )
+    gamma = state_probabilities(coarse.params, sequences, n_jobs=n_jobs)
+    return gamma.argmax(axis=1).astype(np.int32)
+
+
+def labelled_numbers(sample: Signals, labels: Codes, wish: Wish) -> Params:
+    """The model of steps whose states are known."""
+    n_x = wish.n_states
+    tables = flat_around(np.ones((n_x, 1)), wish.max_duration, wish.loops)
+    tables = with_tails_and_ends(tables, wish.tail, wish.ends)
+    known = np.eye(n_x + 1)[labels][:, :n_x]  # none of them where the label is -1
+    return replace(tables, density=wish.emission.start(sample.values, known))

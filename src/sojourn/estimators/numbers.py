@@ -1,0 +1,163 @@
+"""Measurements in and out of `HSMM`: which emission they have, and forecasts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data.signals import Signals
+from sojourn.emissions import Categorical, Channels, Emission, Gaussian
+from sojourn.errors import SojournError
+from sojourn.exact.forward import next_states
+
+if TYPE_CHECKING:
+    from sojourn.exact.params import Params
+
+Floats = NDArray[np.float64]
+
+LEVELS = (0.05, 0.5, 0.95)
+HALVINGS = 80
+FARTHEST = 1e300  # where the search for a quantile gives up
+
+
+def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission, Signals]:
+    """The emission that is to be learned, and the channels that it is of, in its order."""
+    if emissions is None:
+        emissions = Gaussian()
+        if signals.categories:
+            emissions = Channels(
+                {name: _default(name in signals.categories) for name in signals.channels}
+            )
+    if not isinstance(emissions, Emission):
+        raise SojournError(
+            f"emissions is {emissions!r}; expected an emission such as sojourn.emissions.Gaussian()"
+        )
+    if isinstance(emissions, Categorical) and len(signals.channels) == 1:
+        emissions = Channels({signals.channels[0]: emissions})
+    if isinstance(emissions, Channels):
+        signals = _named(signals, emissions.names)
+        signals = signals.taking(emissions.names, _categories(emissions, signals))
+        parts = {
+            key: replace(part, categories=signals.categories[key])
+            if isinstance(part, Categorical)
+            else part
+            for key, part in emissions.parts.items()
+        }
+        emissions = Channels(parts)
+    elif signals.categories:
+        name = next(iter(signals.categories))
+        raise SojournError(
+            f"channel {name!r} holds symbols, which {emissions} does not observe; use Channels, "
+            f"with Categorical() for it"
+        )
+    emissions.check(signals.values, signals.channels)
+    return emissions, signals
+
+
+def signals_for(density: Emission, names: Sequence[str], unknown: str, signals: Signals) -> Signals:
+    """Measurements in the channels of a fitted model, in their order."""
+    signals = _named(signals, names)
+    known = _categories(density, signals) if isinstance(density, Channels) else {}
+    return signals.taking(names, known, unknown)
+
+
+def signals_of(
+    density: Emission, names: Sequence[str], values: Floats, offsets: NDArray[np.int64]
+) -> Signals:
+    """Values that were drawn from a model, as signals."""
+    parts = density.parts if isinstance(density, Channels) else {}
+    known: dict[str, Any] = {
+        key: part.categories for key, part in parts.items() if isinstance(part, Categorical)
+    }
+    return Signals.of(values, offsets, np.arange(len(offsets) - 1), names, known)
+
+
+def _default(symbols: bool) -> Emission:
+    return Categorical() if symbols else Gaussian()
+
+
+def _named(signals: Signals, names: Sequence[str]) -> Signals:
+    """The signals; those from plain arrays, whose channels have no names, get these."""
+    n = len(signals.channels)
+    unnamed = signals.channels == tuple(f"channel {j}" for j in range(n))
+    if unnamed and n == len(names):
+        return replace(signals, channels=tuple(names))
+    absent = [name for name in names if name not in signals.channels]
+    if absent:
+        raise SojournError(
+            f"there is no channel {absent[0]!r}, which the model observes; there are "
+            f"{', '.join(map(repr, signals.channels))}"
+        )
+    return signals
+
+
+def _categories(emission: Channels, signals: Signals) -> dict[str, NDArray[Any]]:
+    """What the channels of symbols hold: as in training, or what is in the data."""
+    known = {}
+    for key, part in emission.parts.items():
+        if isinstance(part, Categorical) and isinstance(key, str):
+            column = signals.values[:, signals.channels.index(key)]
+            found = signals.categories.get(key)
+            if part.categories is not None:
+                found = part.categories
+            elif found is None:
+                part.check(column[:, None], [key])
+                found = np.unique(column[~np.isnan(column)]).astype(np.int64)
+            known[key] = found
+    return known
+
+
+class NextValues(NamedTuple):
+    """What is expected some steps ahead of each sequence."""
+
+    mean: Floats  # NaN for symbols                                    (n, n_channels)
+    quantiles: Floats  # (n, n_levels, n_channels)
+    levels: tuple[float, ...]  # of the quantiles
+    channels: tuple[str, ...]
+    states: Floats  # p(state) then                                    (n, n_states)
+    ended: Floats  # p(the sequence has ended by then)                 (n,)
+
+
+def next_values(
+    params: Params,
+    alpha: Floats,
+    horizon: int,
+    initial: Floats | None,
+    channels: tuple[str, ...],
+    levels: Sequence[float] = LEVELS,
+) -> NextValues:
+    """Means and quantiles of the values `horizon` steps ahead, given `filtered` alphas."""
+    assert params.density is not None
+    states, ended = next_states(params, alpha, horizon, initial)
+    alive = states.sum(axis=1, keepdims=True)
+    shares = states / np.where(alive > 0.0, alive, 1.0)
+    mean = shares @ params.density.mean()
+    quantiles = [_quantile(params.density, shares, level) for level in levels]
+    return NextValues(mean, np.stack(quantiles, axis=1), tuple(levels), channels, states, ended)
+
+
+def _quantile(density: Emission, shares: Floats, level: float) -> Floats:
+    """The least value that each channel stays at or below with this probability."""
+    if not 0.0 < level < 1.0:
+        raise SojournError(f"a level is {level!r}; expected a probability between 0 and 1")
+    means, spreads = np.nan_to_num(density.mean()), np.nan_to_num(density.spread(), nan=1.0)
+
+    def below(points: Floats) -> Floats:
+        return np.asarray(np.einsum("nx,nxd->nd", shares, density.cdf(points)))
+
+    low = np.broadcast_to((means - 10 * spreads).min(axis=0), (len(shares), means.shape[1]))
+    high = np.broadcast_to((means + 10 * spreads).max(axis=0), low.shape)
+    width = np.maximum(high - low, 1e-300)
+    while (wide := (below(low) >= level) & (low > -FARTHEST) & (width < FARTHEST)).any():
+        low, width = np.where(wide, low - width, low), np.where(wide, 2 * width, width)
+    while (wide := (below(high) < level) & (high < FARTHEST) & (width < FARTHEST)).any():
+        high, width = np.where(wide, high + width, high), np.where(wide, 2 * width, width)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        under = below(middle) < level
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray(np.where(np.isnan(density.mean()).any(axis=0), np.nan, high))

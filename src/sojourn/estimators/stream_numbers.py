@@ -1,0 +1,112 @@
+"""The `OnlineScorer` of a model of numbers: one step of all channels at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.checks import positive_int
+from sojourn.data.as_signals import as_signals
+from sojourn.data.signals import Signals
+from sojourn.errors import SojournError
+from sojourn.estimators.numbers import next_values, signals_for
+from sojourn.estimators.stream_models import BEFORE_ANY, HSMMScorer
+from sojourn.exact.forward import tables
+from sojourn.exact.observed import factor_rows
+
+Floats = NDArray[np.float64]
+
+
+class NumbersScorer(HSMMScorer):
+    """An `OnlineScorer` of measurements, which also knows states and stays.
+
+    Surprise is ``-log p(values | all before)``; of a density, so it may be negative.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = [np.repeat(rng.normal(size=10), 5) + 0.1 * rng.normal(size=50) for _ in range(8)]
+    >>> stream = HSMM(2, 5, max_iter=5).fit(X).stream()
+    >>> surprises = [stream.update(value) for value in X[0]]
+    >>> stream.predict().mean.shape, stream.n_seen
+    ((1, 1), 50)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._channels: tuple[str, ...] = model.channels_
+        self._initial = model.initial_
+        naming = (model.vocabulary_, model.unknown)
+        super().__init__(model.params_, tables(model.params_, model.initial_), *naming)
+
+    def update(self, symbol: Any) -> float:
+        """Surprise of the next step, in nats.
+
+        Parameters
+        ----------
+        symbol : number, sequence or mapping
+            The values of all channels: one number, a row in the order of the channels, or a
+            mapping from their names; NaN or None where one is missing.
+        """
+        if isinstance(symbol, Mapping):
+            absent = [name for name in self._channels if name not in symbol]
+            if absent:
+                raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
+            table = {name: [symbol[name]] for name in self._channels}
+            return float(self._score(Signals.from_table(table))[0])
+        row = np.atleast_1d(np.asarray(np.nan if symbol is None else symbol, dtype=np.float64))
+        return float(self._score(as_signals([row[None]]))[0])
+
+    def update_many(self, symbols: Any) -> Floats:
+        """Surprise of each of the next steps, in their order.
+
+        Parameters
+        ----------
+        symbols : array (length, n_channels), or Signals of one sequence
+        """
+        signals = symbols if isinstance(symbols, Signals) else None
+        if signals is None:
+            if len(symbols) == 0:
+                return np.empty(0)
+            signals = as_signals([symbols])
+        if len(signals) != 1:
+            raise SojournError(
+                f"a stream is one sequence, and there are {len(signals)}; use one scorer per "
+                f"sequence, made by `fork`"
+            )
+        return self._score(signals)
+
+    def predict(self, horizon: int = 1) -> Any:
+        """Means and quantiles `horizon` steps on, as `HSMM.predict_next` returns them.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        """
+        n_x, n_d = self._params.duration.shape
+        alpha = np.zeros((n_x, n_d)) if self._total == BEFORE_ANY else self._now()
+        steps = positive_int("horizon", horizon)
+        return next_values(self._params, alpha[None], steps, self._initial, self._channels)
+
+    def _score(self, signals: Signals) -> Floats:
+        density = self._params.density
+        assert density is not None
+        values = signals_for(density, self._channels, self.unknown, signals).values
+        B, top = factor_rows(density, values)
+        whole, out = self._model_tables, np.empty(len(values))
+        self._model_tables = whole._replace(B=B)
+        try:
+            self._advance(np.arange(len(values), dtype=np.int32), out)
+        finally:
+            self._model_tables = whole
+        self.n_seen += len(values)
+        return out - top
+
+    def _tables(self) -> list[NDArray[Any]]:
+        density = self._params.density
+        assert density is not None
+        return [*super()._tables(), *density.arrays().values()]
