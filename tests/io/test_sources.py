@@ -1041,3 +1041,87 @@ def test_ids_of_empty_sequences_take_their_place(tmp_path):
     seqs = sj.read(path, quiet=True, empty=True)
     assert seqs.ids.tolist() == ["long name", "m", "x"]
     assert seqs.to_lists() == [[], [], ["a"]]
+
+
+# ---- times --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("format", "kind"),
+    [
+        *((format, kind) for format in ("csv", "jsonl") for kind in ("text", "offset", "number")),
+        *(("parquet", kind) for kind in ("text", "offset", "s", "ns", "date32", "number")),
+    ],
+)
+def test_times_of_files_are_kept(tmp_path, kind, format):
+    days = np.array(["2026-01-03", "2026-01-01", "2026-01-02"], "M8[D]")
+    texts = days.astype("M8[s]").astype(str).tolist()
+    times = {
+        "text": texts,
+        "offset": [text + "+02:00" for text in texts],
+        "s": pa.array(days.astype("M8[s]")),
+        "ns": pa.array(days.astype("M8[ns]")),
+        "date32": pa.array(days),
+        "number": [3, 1, 2],
+    }[kind]
+    columns = {"id": ["a", "a", "a"], "time": times, "symbol": ["z", "x", "y"]}
+    path = tmp_path / f"a.{format}"
+    if format == "parquet":
+        pa.parquet.write_table(pa.table(columns), path)
+    elif format == "csv":
+        path.write_text(csv_text(columns))
+    else:
+        path.write_text(json_text(columns))
+    seqs = sj.read(path, quiet=True)
+    assert seqs.to_lists() == [["x", "y", "z"]]
+    shift = np.timedelta64(2 if kind == "offset" else 0, "h")
+    expected = np.array([1.0, 2.0, 3.0]) if kind == "number" else np.sort(days) - shift
+    assert (seqs.times == expected).all()
+
+
+def test_a_clock_is_the_same_at_once_and_in_partitions(tmp_path):
+    rng = np.random.default_rng(0)
+    day, hour, symbol = rng.integers(25, 31, 400), rng.integers(0, 24, 400), rng.integers(0, 2, 400)
+    lines = [f"{i % 20},2026-03-{day[i]}T{hour[i]:02}:30:00,{'ab'[symbol[i]]}" for i in range(400)]
+    for k in (0, 1):
+        own = [line for line in lines if (int(line.split(",")[0]) < 10) == (k == 0)]
+        (tmp_path / f"{k}.csv").write_text("id,time,symbol\n" + "\n".join(own) + "\n")
+    (tmp_path / "all.csv").write_text("id,time,symbol\n" + "\n".join(lines) + "\n")
+    for how in (
+        {"every": "6h", "fill": "nothing", "max_gap": "2d"},
+        {"every": "1d", "zone": "Europe/Amsterdam"},
+        {"gaps": ["1h", "1d"]},
+    ):
+        whole = sj.read(tmp_path / "all.csv", quiet=True, **how)
+        parts = list(sj.scan([tmp_path / "0.csv", tmp_path / "1.csv"], quiet=True, **how))
+        joined = {}
+        for part in parts:
+            joined |= dict(zip(map(str, part.ids.tolist()), part.to_lists(), strict=True))
+        assert joined == dict(zip(map(str, whole.ids.tolist()), whole.to_lists(), strict=True))
+        assert all(part.clock == whole.clock for part in parts)
+
+
+def test_dates_without_a_zone_are_those_of_the_zone_given(tmp_path):
+    path = tmp_path / "a.csv"
+    local = ["2026-03-29T01:30", "2026-03-29T03:30", "2026-10-25T01:30", "2026-10-25T03:30"]
+    path.write_text("time,symbol\n" + "\n".join(f"{text},a" for text in local) + "\n")
+    hours = sj.read(path, id=False, quiet=True, every="1h", zone="Europe/Amsterdam", max_gap="2d")
+    # an hour is left out in March, and shown twice in October
+    assert [len(own) for own in hours] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"every": "1h", "time": False}, "every= and gaps= need times; pass time= the column"),
+        ({"every": "1h"}, "every is '1h', but the times are numbers, not dates"),
+        ({"every": "often"}, "every is 'often'; expected a length of time such as"),
+        ({"every": 1, "gaps": [1]}, "pass every= or gaps=, not both"),
+        ({"every": "1d", "zone": "Mars"}, "zone is 'Mars'; expected a name such as"),
+    ],
+)
+def test_clocks_that_do_not_fit_a_file(tmp_path, how, message):
+    path = tmp_path / "a.csv"
+    path.write_text("id,time,symbol\n1,1,a\n1,2,b\n")
+    with pytest.raises(sj.SojournError, match=re.escape(message)):
+        sj.read(path, quiet=True, **how)

@@ -24,7 +24,7 @@ MOST_STEPS = 2**31  # more is a mistake in `every`
 class Clock:
     """How events become steps of a clock (`every`), or symbols with the gap after them (`gaps`).
 
-    The arguments are those of `Sequences.resample` and `Sequences.with_gaps`.
+    The arguments are those of `Sequences.resample` and `Sequences.with_gaps`, as text.
     """
 
     every: str | None = None
@@ -41,6 +41,24 @@ class Clock:
         if (self.every is None) == (not self.gaps):
             raise SojournError("pass every= or gaps=, not both: a step of a clock has no gap")
 
+    @classmethod
+    def of(
+        cls,
+        every: Any = None,
+        fill: str = "hold",
+        max_gap: Any = None,
+        zone: str | None = None,
+        gaps: Any = None,
+    ) -> Clock | None:
+        """The clock that arguments of `sojourn.read` ask for; None where they ask for none."""
+        if isinstance(every, Clock) or (every is None and gaps is None):
+            return every if isinstance(every, Clock) else None
+        every, max_gap = (None if given is None else _text(given) for given in (every, max_gap))
+        clock = cls(every, fill, max_gap=max_gap, zone=zone, gaps=tuple(map(_text, gaps or ())))
+        if zone is not None:
+            times.zone_of(zone)
+        return clock
+
     @property
     def unit(self) -> tuple[float, str]:
         """What a step lasts: a number, and the name of the unit."""
@@ -56,6 +74,8 @@ class Clock:
                 "the sequences have no times; read them with a time column, or pass time= to "
                 "from_pandas, from_polars or from_columns"
             )
+        if not np.isfinite(sequences.times).all():
+            raise SojournError("some times are infinite; expected dates or numbers")
         return (
             _resampled(self, sequences) if self.every is not None else _with_gaps(self, sequences)
         )
@@ -80,6 +100,15 @@ class Clock:
         """Names of the stretches between `gaps`: ``"<1min"``, ``"1min-1h"``, ``">=1h"``."""
         between = [f"{low}-{high}" for low, high in pairwise(self.gaps)]
         return [f"<{self.gaps[0]}", *between, f">={self.gaps[-1]}"]
+
+
+def _text(given: Any) -> str:
+    """A length of time as text; whether it has a unit is checked when the times are known."""
+    if isinstance(given, str) and not given.strip()[-1:].isalpha():
+        given = float(given) if times.LENGTH.fullmatch(given.strip()) else given
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return str(times.length_of_time(given, "every", dated=False))
+    return str(times.length_of_time(given, "every", dated=True))
 
 
 def _resampled(clock: Clock, sequences: Sequences) -> Sequences:
@@ -136,13 +165,13 @@ def _ticks(when: NDArray[Any], step: times.Length, zone: str | None) -> tuple[An
     """The step of each event, and a function that gives the times at which steps start."""
     if when.dtype.kind != "M":
         return np.floor(when / step.count).astype(np.int64), lambda tick: tick * step.count
-    size = round(step.seconds * 1e9)
+    size = round(step.seconds * 1e6)
     if zone is None or step.unit not in ("d", "w"):
-        since = when.astype("M8[ns]").astype(np.int64)
-        return since // size, lambda tick: (tick * size).view("M8[ns]")
+        since = when.astype("M8[us]").astype(np.int64)
+        return since // size, lambda tick: (tick * size).view("M8[us]")
     place = times.zone_of(zone)
     tick = (times.local_seconds(when, place) // step.seconds).astype(np.int64)
-    return tick, lambda tick: times.from_local((tick * size).view("M8[ns]"), place)
+    return tick, lambda tick: times.from_local((tick * size).view("M8[us]"), place)
 
 
 def _last(at: NDArray[np.int64]) -> NDArray[np.int64]:

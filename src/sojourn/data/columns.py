@@ -11,16 +11,16 @@ Column = str | Literal[False] | None  # a name, no such column, or to be guessed
 
 # Usual names of columns, the surest first.
 ID_NAMES = """
-    id sequence_id sequence seq_id seq trace_id trace case_id case case:concept:name session_id
+    case:concept:name id sequence_id sequence seq_id seq trace_id trace case_id case session_id
     session episode trajectory flight_id flight song run_id run user_id user subject patient
     device machine unit
 """
 TIME_NAMES = """
-    time timestamp time:timestamp datetime date t ts seconds second sec secs ms step tick frame
+    time:timestamp time timestamp datetime date t ts seconds second sec secs ms step tick frame
     onset start position pos order
 """
 SYMBOL_NAMES = """
-    symbol symbols event events activity concept:name command action syllable token tokens
+    concept:name symbol symbols event events activity command action syllable token tokens
     observation obs code word state label
 """
 

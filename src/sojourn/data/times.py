@@ -18,6 +18,7 @@ from sojourn.data import adapters
 from sojourn.errors import SojournError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+QUARTER = 900 * 10**6  # microseconds; clocks change at quarters of an hour
 
 # Unit -> seconds, and its name in the plural.
 UNITS = {
@@ -168,8 +169,8 @@ def zone_of(name: str) -> ZoneInfo:
 
 def local_seconds(times: NDArray[Any], zone: ZoneInfo) -> NDArray[np.float64]:
     """What clocks of a zone show at these times, as seconds since 1970 there."""
-    seconds = times.astype("M8[ns]").astype(np.int64) / 1e9
-    quarter, at = np.unique(seconds // 900, return_inverse=True)  # offsets change at quarters
+    seconds = times.astype("M8[us]").astype(np.int64) / 1e6
+    quarter, at = np.unique(seconds // 900, return_inverse=True)
     shift = [datetime.fromtimestamp(q * 900, zone).utcoffset() for q in quarter.tolist()]
     return seconds + np.array([s.total_seconds() if s else 0.0 for s in shift])[at]
 
@@ -177,14 +178,25 @@ def local_seconds(times: NDArray[Any], zone: ZoneInfo) -> NDArray[np.float64]:
 def from_local(times: NDArray[Any], zone: ZoneInfo) -> NDArray[Any]:
     """Times in UTC from what clocks of a zone show.
 
-    An hour that clocks show twice is taken to be the first, one that they leave out to be the
-    hour before it in UTC, so that order is kept.
+    A time that clocks show twice is the first of the two; one that they leave out is the moment
+    at which they change, so that order is kept.
     """
-    shown = times.astype("M8[ns]")
-    quarter, at = np.unique(shown.astype(np.int64) // (900 * 10**9), return_inverse=True)
-    shift = []
+    shown = times.astype("M8[us]").astype(np.int64)
+    quarter, at = np.unique(shown // QUARTER, return_inverse=True)
+    starts, exist = [], []
     for q in quarter.tolist():
-        local = (EPOCH + timedelta(seconds=900 * q)).replace(tzinfo=None)
-        offset = local.replace(tzinfo=zone).utcoffset()
-        shift.append(int(offset.total_seconds()) if offset else 0)
-    return shown - np.array(shift, dtype="m8[s]")[at]
+        last = q
+        while (offsets := _offsets(last, zone))[0] < offsets[1]:  # back to where clocks change
+            last -= 1
+        exist.append(last == q)
+        starts.append((last + (last < q)) * QUARTER - offsets[0])
+    moments = np.array(starts)[at] + np.where(np.array(exist)[at], shown % QUARTER, 0)
+    return moments.view("M8[us]")
+
+
+def _offsets(quarter: int, zone: ZoneInfo) -> tuple[int, int]:
+    """Offsets from UTC, in microseconds, of a time on the clock: by the clock before and after."""
+    local = (EPOCH + timedelta(microseconds=quarter * QUARTER)).replace(tzinfo=zone)
+    found = (local.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+    before, after = (offset // timedelta(microseconds=1) for offset in found)
+    return before, after

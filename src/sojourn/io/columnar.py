@@ -108,11 +108,12 @@ class TableFile(ABC):
                     there = to_numpy(batch.column(self.layout.id).is_valid())
                     keep = there | (number >= shared_end)
                     batch, number = batch.filter(to_arrow(keep)), number[keep]
-                id, time, symbol = (
+                own = self.layout
+                id, time, symbol, lifecycle = (
                     None if name is None else batch.column(name)
-                    for name in (self.layout.id, self.layout.time, self.layout.symbol)
+                    for name in (own.id, own.time, own.symbol, own.lifecycle)
                 )
-                yield Rows(symbol, id, time, number, partial(_row, number))
+                yield Rows(symbol, id, time, number, partial(_row, number), lifecycle)
 
 
 class ParquetFile(TableFile):

@@ -56,8 +56,8 @@ def table_rows(path: str, layout: Layout, malformed: Malformed) -> Iterator[Rows
     found = blocks(path, layout.max_expansion)
     delimiter = layout.delimiter or ","
     names, first = _split_header(next(found, Block(b"", 1)), delimiter, path)
-    id, time, symbol = _positions(names, layout, path)
-    table = _Table(len(names), id, time, symbol, delimiter, layout.missing)
+    id, time, symbol, lifecycle = _positions(names, layout, path)
+    table = _Table(len(names), id, time, symbol, delimiter, layout.missing, lifecycle)
     rest: Block | None = None  # an incomplete record, which the next block continues
     for block, parsed in parse_ahead(chain([first], found), table.fast):
         if rest is not None:
@@ -95,8 +95,8 @@ def _split_header(block: Block, delimiter: str, path: str) -> tuple[list[str], B
 
 
 def _positions(names: list[str], layout: Layout, path: str) -> Iterator[int | None]:
-    """The places of a layout's id, time and symbol among the names of a header."""
-    for name in (layout.id, layout.time, layout.symbol):
+    """The places of a layout's id, time, symbol and lifecycle among the names of a header."""
+    for name in (layout.id, layout.time, layout.symbol, layout.lifecycle):
         if name is not None and names.count(name) != 1:
             raise SojournError(
                 f"{path}: expected one column {name!r}, but the header has {names.count(name)}: "
@@ -146,6 +146,7 @@ class _Table:
     symbol: int | None
     delimiter: str
     missing: tuple[str, ...]
+    lifecycle: int | None = None
 
     def fast(self, block: Block, time_type: Any = None) -> tuple[Rows, bool] | None:
         """Rows of a block by Arrow, and whether its quotes are closed; None if it has faults."""
@@ -157,7 +158,8 @@ class _Table:
             fields = [SENTINEL if i == self.symbol else "" for i in range(self.n)]
             end = b"" if data.endswith((b"\n", b"\r")) else b"\n"
             data += end + self.delimiter.join(fields).encode() + b"\n"
-        wanted = [str(i) for i in (self.id, self.time, self.symbol) if i is not None]
+        places = (self.id, self.time, self.symbol, self.lifecycle)
+        wanted = [str(i) for i in places if i is not None]
         types = {name: CODED_TEXT for name in wanted if name != str(self.time)}
         if time_type is not None:
             types[str(self.time)] = time_type
@@ -192,17 +194,17 @@ class _Table:
         time = column.get(str(self.time))
         if time is not None and pa.types.is_temporal(time.type):
             try:  # blocks of seconds and of milliseconds must agree
-                time = time.cast(
-                    pa.time64("ns") if pa.types.is_time(time.type) else pa.timestamp("ns")
-                )
+                of_day = pa.types.is_time(time.type)
+                zone = getattr(time.type, "tz", None)
+                time = time.cast(pa.time64("ns") if of_day else pa.timestamp("ns", zone))
             except pa.ArrowInvalid:
                 return self.fast(block, pa.string())
-        symbol, id = column[str(self.symbol)], column.get(str(self.id))
+        symbol, id, cycle = (column.get(str(i)) for i in (self.symbol, self.id, self.lifecycle))
 
         def place(i: int) -> str:
             return f"line {block.line + next(islice(self.records(block), i, None))[0]}"
 
-        return Rows(symbol, id, time, np.arange(len(table)), place), closed
+        return Rows(symbol, id, time, np.arange(len(table)), place, cycle), closed
 
     def slow(self, block: Block, malformed: Malformed) -> tuple[Rows, bool]:
         """Rows of a block that has faults, by Python, and whether its quotes are closed."""
@@ -221,13 +223,14 @@ class _Table:
             else:
                 lines.append(block.line + at)
                 good.append(fields)
-        id, time, symbol = (
+        id, time, symbol, cycle = (
             None
             if i is None
             else pa.array([None if row[i] in self.missing else row[i] for row in good], pa.string())
-            for i in (self.id, self.time, self.symbol)
+            for i in (self.id, self.time, self.symbol, self.lifecycle)
         )
-        return Rows(symbol, id, time, np.arange(len(good)), lambda i: f"line {lines[i]}"), closed
+        number = np.arange(len(good))
+        return Rows(symbol, id, time, number, lambda i: f"line {lines[i]}", cycle), closed
 
     def records(self, block: Block) -> Iterator[Record]:
         """Records by Python; empty lines are none, but missing symbols in a single column."""

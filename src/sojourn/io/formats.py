@@ -17,11 +17,12 @@ from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import distinct_values, is_list
 from sojourn.io.columnar import cut, open_table
 from sojourn.io.csv import header_of, table_rows
-from sojourn.io.gather import Rows, all_integers, typed
+from sojourn.io.gather import Rows, all_integers, of_transition, typed
 from sojourn.io.layout import COMPRESSED, TEXT, Layout, Malformed, Span
 from sojourn.io.lines import is_matrix, json_rows, keys_of, sequence_rows
 from sojourn.io.sources import Partition
 from sojourn.io.text import Block, blocks
+from sojourn.io.xes import ACTIVITY, CASE, LIFECYCLE, TIME, xes_columns, xes_rows
 
 
 def resolve(
@@ -50,17 +51,35 @@ def resolve(
     elif layout.format == "jsonl":
         lists = keys_of(path, layout.on_error)
         names = list(lists)
+    elif layout.format == "xes":
+        names = xes_columns(path, layout)
+        lists = dict.fromkeys(names, False)
+        id, symbol = CASE if id is None else id, ACTIVITY if symbol is None else symbol
+        time = (TIME if TIME in names else False) if time is None else time
     else:
         schema = open_table(path, layout).schema
         names = schema.names
         lists = {item.name: is_list(item.type) for item in schema}
+    if layout.transition is not None:
+        if names.count(LIFECYCLE) != 1:
+            raise SojournError(f"{path}: lifecycle= needs one column {LIFECYCLE!r}")
+        layout = replace(layout, lifecycle=LIFECYCLE)
     columns, more = choose_columns(names, lists.__getitem__, id, time, symbol, path)
     return replace(layout, **columns._asdict()), guesses + more
 
 
 def rows_of(partition: Partition, malformed: Malformed) -> Iterator[Rows]:
     """Rows of a partition, batch by batch."""
+    rows = _all_rows(partition, malformed)
+    transition = partition.layout.transition
+    return rows if transition is None else (of_transition(batch, transition) for batch in rows)
+
+
+def _all_rows(partition: Partition, malformed: Malformed) -> Iterator[Rows]:
+    """Rows of a partition, whatever their lifecycle."""
     path, layout, pieces = partition.path, partition.layout, partition.pieces
+    if layout.format == "xes":
+        return xes_rows(path, layout, malformed)
     if layout.format in ("parquet", "arrow"):
         file = open_table(path, layout)
         first, last = pieces or (0, len(file.sizes))
@@ -123,8 +142,9 @@ class Survey:
             self.n_before += sum(file.sizes) if in_lists else 1
         self.symbols[path] = set()
         if symbols:
-            only = open_table(path, replace(self.layout, id=None, time=None))
-            self.symbols[path] = distinct_values(rows.symbol for rows in only.rows(all_pieces))
+            only = Partition(path, replace(self.layout, id=None, time=None))
+            found = rows_of(only, Malformed(path))
+            self.symbols[path] = distinct_values(rows.symbol for rows in found)
 
     def _add_text(self, path: str) -> None:
         all_of_file = Partition(path, self.layout, span=Span(first=self.n_before))

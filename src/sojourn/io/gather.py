@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from sojourn.io.arrow_codes import (
     to_numpy,
 )
 from sojourn.io.layout import TEXT, Malformed, Span
-from sojourn.io.times import read_times
+from sojourn.io.times import as_times, has_zone, read_times
 
 if TYPE_CHECKING:
     from sojourn.io.sources import Partition
@@ -58,6 +59,8 @@ class Rows:
     time: Any  # numbers, dates or the text of either, or no column
     number: NDArray[np.int64]  # in the file, from 0; the id of a sequence that has none
     place: Callable[[int], str]  # where in the file row i of the batch is, in words
+    lifecycle: Any = None  # text, or no column
+    empty: tuple[str, ...] = ()  # ids of sequences without rows
 
 
 Batches = Callable[[Malformed], Iterable[Rows]]  # the rows of a file from its start
@@ -69,7 +72,8 @@ def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequ
     Rows without an id or a time are malformed. The file is read once more to find the place of a
     symbol that cannot be one.
     """
-    text, vocabulary = partition.layout.format in TEXT, partition.vocabulary
+    layout, vocabulary, time_type, local = partition.layout, partition.vocabulary, None, None
+    text = layout.format in TEXT
     span = partition.span
     path = malformed.path
     symbols, owners, times = Codes(), Codes(), Growing()
@@ -77,7 +81,12 @@ def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequ
     empty: list[Any] = []  # ids of sequences without symbols
     kind = ""
     for batch in batches(malformed):
-        rows, time, kind = usable_rows(batch, kind, malformed, span, partition.layout.empty)
+        empty += batch.empty
+        rows, time, kind = usable_rows(batch, kind, malformed, span, layout.empty)
+        if time is not None and time_type is None and len(batch.time):
+            time_type = batch.time.type
+            zone = None if layout.clock is None else layout.clock.zone
+            local = None if has_zone(batch.time) else zone
         if is_list(rows.symbol.type):
             empty += _empty_ids(rows, span.first)
             rows = _one_symbol_per_row(rows, seen, path, span.first)
@@ -107,15 +116,23 @@ def gather(partition: Partition, batches: Batches, malformed: Malformed) -> Sequ
     ids, owner = np.array([span.first]), np.zeros(len(codes), dtype=np.int32)
     if owners.dictionaries:
         name, owner = owners.joined()
-        if text and isinstance(name, list) and not partition.text_ids and all_integers(name):
+        every_name = chain(name, empty) if isinstance(name, list) else ()
+        if text and every_name and not partition.text_ids and all_integers(every_name):
             name = np.array(list(map(int, name)), dtype=np.int64)
         ids, owner = ranked(name, owner)
-    order, lengths = sort_rows(owner, len(ids), times.taken() if times.size else None)
+    time = times.taken() if times.size else None
+    order, lengths = sort_rows(owner, len(ids), time)
     if order is not None:
         codes = codes[order]
+    if time is not None and (layout.times or layout.clock is not None):
+        time = as_times(time if order is None else time[order], time_type, kind, local)
+    else:
+        time = None
     if empty:
         ids, lengths = _with_empty(ids, lengths, empty)
-    found = Sequences(codes, adapters.offsets_of(lengths), distinct, ids)
+    found = Sequences(codes, adapters.offsets_of(lengths), distinct, ids, times=time)
+    if layout.clock is not None:
+        found = layout.clock.apply(found)
     return found if vocabulary is None else found.recode(vocabulary, partition.unknown)
 
 
@@ -160,6 +177,24 @@ def usable_rows(
     return kept, None if time is None else time[keep], kind
 
 
+def of_transition(rows: Rows, transition: str) -> Rows:
+    """The rows of one transition, such as "complete"; or all, with "+complete" in their symbols."""
+    cycle = rows.lifecycle
+    cycle = cycle.dictionary_decode() if pa.types.is_dictionary(cycle.type) else cycle
+    if transition == "all":
+        symbol = rows.symbol
+        symbol = symbol.dictionary_decode() if pa.types.is_dictionary(symbol.type) else symbol
+        cycle = pc.fill_null(cycle.cast(pa.string()), "")
+        return replace(
+            rows, symbol=pc.binary_join_element_wise(symbol.cast(pa.string()), cycle, "+")
+        )
+    keep = pc.fill_null(pc.equal(cycle, transition), False)
+    at, place = np.flatnonzero(to_numpy(keep)), rows.place
+    id, time = (None if column is None else column.filter(keep) for column in (rows.id, rows.time))
+    kept = (rows.symbol.filter(keep), id, time, rows.number[at], lambda i: place(int(at[i])))
+    return Rows(*kept, empty=rows.empty)
+
+
 def _within(owner: Any, span: Span) -> NDArray[np.bool_]:
     """Which rows of a coded id column are in the span; those without an id are."""
     inside = [
@@ -200,7 +235,7 @@ def _with_empty(
     ids: NDArray[Any], lengths: NDArray[np.int64], empty: list[Any]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Ids and lengths with those of sequences without symbols among them, in order."""
-    joined = np.append(ids, np.array(empty).astype(ids.dtype.kind))
+    joined = np.append(ids, np.array(empty).astype(ids.dtype.kind))  # text may be of integers
     order = np.argsort(joined, kind="stable")
     return joined[order], np.append(lengths, np.zeros(len(empty), dtype=np.int64))[order]
 

@@ -6,10 +6,17 @@ import os
 from dataclasses import dataclass, field
 
 from sojourn.checks import check_choice
+from sojourn.data.clock import Clock
 from sojourn.errors import SojournError
 
-FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow")
-TEXT = ("csv", "tsv", "matrix", "lines")  # whose symbols and ids are text until all were seen
+FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow", "xes")
+TEXT = (
+    "csv",
+    "tsv",
+    "matrix",
+    "lines",
+    "xes",
+)  # whose symbols and ids are text until all were seen
 SUFFIXES = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
@@ -17,6 +24,7 @@ SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".feather", ".arrow", ".ipc"),
+    "xes": (".xes",),
 }
 COMPRESSED = (".gz", ".bz2", ".xz")
 
@@ -34,11 +42,16 @@ class Layout:
     on_error: str = "raise"
     max_expansion: float = 200.0
     empty: bool = False  # whether a sequence may have no symbols
+    times: bool = False  # whether sequences keep their times
+    clock: Clock | None = None  # what events become, by their times
+    lifecycle: str | None = None  # the column with what happened to an activity
+    transition: str | None = None  # which of these to keep, or "all"
 
     @property
     def wanted(self) -> tuple[str, ...]:
         """Names of the columns to read."""
-        return tuple(name for name in (self.id, self.time, self.symbol) if name is not None)
+        columns = (self.id, self.time, self.symbol, self.lifecycle)
+        return tuple(name for name in columns if name is not None)
 
 
 @dataclass(frozen=True)

@@ -207,13 +207,14 @@ def _parse(data: bytes, types: dict[str, Any]) -> Any:
 
 
 def _rows(table: Any, layout: Layout, numbers: Sequence[int]) -> Rows:
-    symbol, id, time = (
+    symbol, id, time, lifecycle = (
         None if name is None else table[name].combine_chunks()
-        for name in (layout.symbol, layout.id, layout.time)
+        for name in (layout.symbol, layout.id, layout.time, layout.lifecycle)
     )
     symbol = symbol if symbol is None or is_list(symbol.type) else coded(symbol)
     number = np.array(numbers, dtype=np.int64) - 1
-    return Rows(symbol, None if id is None else coded(id), time, number, _place(numbers))
+    id = None if id is None else coded(id)
+    return Rows(symbol, id, time, number, _place(numbers), lifecycle)
 
 
 def _object(text: bytes) -> dict[str, Any] | str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.data import adapters
+from sojourn.data.clock import Clock
 from sojourn.data.columns import Column
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
@@ -50,13 +51,20 @@ def read(
     max_expansion: float = 200.0,
     quiet: bool = False,
     empty: bool = False,
+    every: Any = None,
+    fill: str = "hold",
+    max_gap: Any = None,
+    zone: str | None = None,
+    gaps: Iterable[Any] | None = None,
+    lifecycle: str | None = None,
 ) -> Sequences:
     r"""Sequences from one file.
 
     Parameters
     ----------
     path : str or path
-        A table with one row per event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); a table
+        A table with one row per event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); an event
+        log in XES; a table
         with one complete sequence per row, as a list (the last four); a text file with one sequence
         per line; or a CSV file of integers without a header, one sequence per row. Text may be
         compressed: .gz, .bz2, .xz.
@@ -64,7 +72,7 @@ def read(
         Columns with the id of the sequence, the time and the symbol. Columns that are not given are
         guessed from their names, and the guess is printed to standard error. ``id=False`` makes the
         file one sequence, ``time=False`` keeps the order of the file.
-    format : {"csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow"}, optional
+    format : {"csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow", "xes"}, optional
         Inferred from the ending of the file name if not given.
     delimiter : str, optional
         The character between fields; for ``"lines"`` any white space if not given.
@@ -82,12 +90,21 @@ def read(
     empty : bool
         Whether a blank line of text, or an empty list, is a sequence without symbols, for a model
         with ``ends=True``; otherwise it is malformed.
+    every, fill, max_gap, zone
+        Make one symbol per step of a clock, ``every="1h"``, as `Sequences.resample` does; the zone
+        is also that of dates that have none. ``every`` may be the `clock_` of a fitted model.
+    gaps
+        Make the time to the next event part of the symbol, as `Sequences.with_gaps` does.
+    lifecycle : str, optional
+        Which events of a log to keep by their ``lifecycle:transition``, such as ``"complete"``; or
+        ``"all"``, which adds it to the symbol, as in ``"pay+complete"``.
 
     Returns
     -------
     Sequences
-        In the order of their ids, each in the order of its times; rows with equal times keep the
-        order of the file. A column of text becomes integers if all of its entries are integers.
+        In the order of their ids, each in the order of its times, which it keeps; rows with equal
+        times keep the order of the file. A column of text becomes integers if all of its entries
+        are integers.
 
     Examples
     --------
@@ -101,7 +118,9 @@ def read(
     (['a', 'b'], [['climb', 'level'], ['climb']])
     """
     how = (delimiter, missing, on_error, max_expansion, quiet, empty)
-    layout = _layout(os.fspath(path), format, (id, time, symbol), *how)
+    clock = Clock.of(every, fill, max_gap, zone, gaps)
+    layout = _layout(os.fspath(path), format, (id, time, symbol), *how, clock, lifecycle)
+    layout = replace(layout, times=True)
     return Partition(os.fspath(path), layout, vocabulary=vocabulary, unknown=unknown).read()
 
 
@@ -120,6 +139,12 @@ def scan(
     max_expansion: float = 200.0,
     quiet: bool = False,
     empty: bool = False,
+    every: Any = None,
+    fill: str = "hold",
+    max_gap: Any = None,
+    zone: str | None = None,
+    gaps: Iterable[Any] | None = None,
+    lifecycle: str | None = None,
     rows_per_partition: int | None = ROWS_PER_PARTITION,
 ) -> Scan:
     """Sequences from many or large files, read partition by partition when they are needed.
@@ -135,8 +160,8 @@ def scan(
         A pattern such as ``"events/*.parquet"``, or the files.
     id, time, symbol, format, delimiter, missing, on_error, vocabulary, unknown
         As in `read`.
-    max_expansion, quiet, empty
-        As in `read`.
+    max_expansion, quiet, empty, every, fill, max_gap, zone, gaps, lifecycle
+        As in `read`; times are not kept.
     rows_per_partition : int or None
         Approximate number of symbols per partition; None makes each file one partition.
 
@@ -161,7 +186,8 @@ def scan(
         positive_int("rows_per_partition", rows_per_partition)
     files = _listed(paths)
     how = (delimiter, missing, on_error, max_expansion, quiet, empty)
-    layout = _layout(files[0], format, (id, time, symbol), *how)
+    clock = Clock.of(every, fill, max_gap, zone, gaps)
+    layout = _layout(files[0], format, (id, time, symbol), *how, clock, lifecycle)
     return Scan(files, layout, vocabulary, unknown, rows_per_partition)
 
 
@@ -255,7 +281,8 @@ class Scan:
         """The symbols of all files, sorted; or those given."""
         if self.given is not None:
             return adapters.read_distinct(self.given, "the vocabulary", least=0)[0]
-        return self._survey.vocabulary()
+        found = self._survey.vocabulary()
+        return found if self.layout.clock is None else self.layout.clock.vocabulary(found)
 
     @cached_property
     def _survey(self) -> Survey:
@@ -307,6 +334,8 @@ def _layout(
     max_expansion: float,
     quiet: bool,
     empty: bool,
+    clock: Clock | None,
+    lifecycle: str | None,
 ) -> Layout:
     """The layout of a file; what had to be guessed is printed."""
     check_choice("on_error", on_error, ("raise", "skip"))
@@ -322,8 +351,12 @@ def _layout(
         on_error=on_error,
         max_expansion=max_expansion,
         empty=empty,
+        clock=clock,
+        transition=lifecycle,
     )
     layout, guesses = resolve(path, layout, *columns, format_given=format is not None)
+    if clock is not None and layout.time is None:
+        raise SojournError(f"{path}: every= and gaps= need times; pass time= the column with them")
     if guesses and not quiet:
         print(f"sojourn: {path}: guessed {', '.join(guesses)}", file=sys.stderr)
     return layout

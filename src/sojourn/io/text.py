@@ -24,6 +24,7 @@ import numpy as np
 from sojourn.errors import SojournError
 
 BLOCK_BYTES = 1 << 22  # large beside the cost of a call to the parser, small beside memory
+PIECE_BYTES = 1 << 20
 LINE_BYTES = 1 << 26
 FREE_BYTES = 1 << 28  # below this a file may expand without limit
 MAX_THREADS = 8  # more would wait for the one that takes the rows
@@ -104,9 +105,8 @@ def blocks(
     first line there.
     """
     check_path(path)
-    suffix = os.path.splitext(path.lower())[1]
-    watch = Expansion(path, max_expansion if suffix in OPENERS else float("inf"))
-    with OPENERS.get(suffix, open)(path, "rb") as stream:
+    watch = _watch(path, max_expansion)
+    with _opened(path) as stream:
         if start:
             stream.seek(start)
         while True:
@@ -122,17 +122,41 @@ def blocks(
             line += count_lines(data)
 
 
-def _read_lines(stream: IO[bytes], wanted: int, path: str, line: int) -> bytes:
-    """About as many bytes as wanted, up to the end of a line; none at the end of the file."""
+def pieces(path: str, max_expansion: float) -> Iterator[bytes]:
+    """The bytes of a file, decompressed, about a megabyte at a time."""
+    check_path(path)
+    with _opened(path) as stream:
+        watch = _watch(path, max_expansion)
+        while data := _decompressed(path, stream.read, PIECE_BYTES):
+            watch.add(len(data))
+            yield data
+
+
+def _opened(path: str) -> Any:
+    return OPENERS.get(os.path.splitext(path.lower())[1], open)(path, "rb")
+
+
+def _watch(path: str, max_expansion: float) -> Expansion:
+    compressed = os.path.splitext(path.lower())[1] in OPENERS
+    return Expansion(path, max_expansion if compressed else float("inf"))
+
+
+def _decompressed(path: str, read: Callable[[int], bytes], wanted: int) -> bytes:
+    """What `read` returns; an error that names the file where it cannot be decompressed."""
     try:
-        data = stream.read(wanted)
-        if not data or data.endswith(b"\n"):
-            return data
-        rest = stream.readline(LINE_BYTES + 1)
+        return read(wanted)
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the file system's, not the decompressor's
         raise SojournError(f"{path}: cannot be decompressed: {error}") from None
+
+
+def _read_lines(stream: IO[bytes], wanted: int, path: str, line: int) -> bytes:
+    """About as many bytes as wanted, up to the end of a line; none at the end of the file."""
+    data = _decompressed(path, stream.read, wanted)
+    if not data or data.endswith(b"\n"):
+        return data
+    rest = _decompressed(path, stream.readline, LINE_BYTES + 1)
     last = data.rfind(b"\n") + 1
     if len(data) - last + len(rest) > LINE_BYTES:
         raise SojournError(

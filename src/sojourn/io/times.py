@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+import re
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sojourn.data.times import from_local, parse_time, zone_of
 from sojourn.io.arrow_codes import is_string, to_numpy
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-NANOSECONDS = pa.timestamp("ns")
+NANOSECONDS, IN_UTC = pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+
+OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
 
 
 def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bool_], str]:
@@ -34,12 +36,36 @@ def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bo
         this = "time of day" if pa.types.is_time(type) else "date"
         return _alike(to_numpy(column.cast(pa.int64()), null=0), bad, this, kind)
     if kind in ("", "date"):
-        try:
-            times = column.cast(pa.string()).cast(NANOSECONDS).cast(pa.int64())
-            return to_numpy(times, null=0), bad, "date"
-        except pa.ArrowInvalid:
-            pass
+        for type in (NANOSECONDS, IN_UTC):
+            try:
+                times = column.cast(pa.string()).cast(type).cast(pa.int64())
+                return to_numpy(times, null=0), bad, "date"
+            except pa.ArrowInvalid:
+                pass
     return _from_text(column.cast(pa.string()).to_pylist(), kind)
+
+
+def as_times(values: NDArray[Any], type: Any, kind: str, local: str | None) -> NDArray[Any] | None:
+    """What `read_times` returned, as dates or floats; None where it was times of a day.
+
+    `local` is the time zone of dates that have none of their own.
+    """
+    if kind != "date":
+        return values.astype(np.float64) if kind == "number" else None
+    unit = "D" if pa.types.is_date32(type) else "ms" if pa.types.is_date64(type) else "ns"
+    dates: NDArray[Any] = values.view(f"M8[{getattr(type, 'unit', unit)}]")
+    return dates if local is None else from_local(dates, zone_of(local))
+
+
+def has_zone(column: Any) -> bool:
+    """Whether the dates of a column have a time zone, or an offset in their text."""
+    type = column.type
+    if pa.types.is_dictionary(type):
+        column, type = column.dictionary, column.dictionary.type
+    if not is_string(type):
+        return getattr(type, "tz", None) is not None
+    first = next((text for text in column.to_pylist() if text is not None), "")
+    return bool(OFFSET.search(first))
 
 
 def is_time(type: Any) -> bool:
@@ -47,28 +73,6 @@ def is_time(type: Any) -> bool:
     inner = type.value_type if pa.types.is_dictionary(type) else type
     tests = ("integer", "floating", "decimal", "temporal", "null")
     return is_string(inner) or any(getattr(pa.types, f"is_{test}")(inner) for test in tests)
-
-
-def parse_time(text: str) -> tuple[str, int | float] | None:
-    """Kind and value of a time as text; nanoseconds since 1970 or midnight if it is no number."""
-    if "_" not in text:  # Python reads 1_000, no one else does
-        try:
-            number = int(text) if len(text) < 19 and text.isdigit() else float(text)
-            return None if number != number else ("number", number)
-        except ValueError:
-            pass
-    kind = "date"
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        kind = "time of day"
-        try:
-            date = datetime.combine(EPOCH, time.fromisoformat(text))
-        except ValueError:
-            return None
-    since = (date if date.tzinfo else date.replace(tzinfo=UTC)) - EPOCH
-    nanoseconds = since // timedelta(microseconds=1) * 1000
-    return (kind, nanoseconds) if abs(nanoseconds) < 2**63 else None
 
 
 def _from_text(texts: list[str | None], kind: str) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
