@@ -11,7 +11,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -20,12 +20,15 @@ from numpy.typing import NDArray
 from sojourn.checks import check_arrays
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
-from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate
+from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate, pruned
 from sojourn.errors import SojournError
 from sojourn.scale.threads import n_threads, shared_out
 
 # Symbols that a thread lays out and counts at a time: their arrays stay in the cache.
 CHUNK = 1 << 15
+# A table of all cells there can be is held where it is not larger than this.
+MAX_CELLS = 1 << 24
+MAX_COUNT = 1 << 30  # of two tables whose sum fits in 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,19 @@ class Trees:
             self, past_context=past, future_context=future, n_pasts=n_pasts, n_futures=n_futures
         )
 
+    def pruned(self, pasts: bool = False) -> Trees:
+        """The same contexts without the nodes of futures below them, which nothing counts.
+
+        Those of pasts are left out only if asked for: a context tree uses them.
+        """
+        futures = pruned(self.futures, self.future_context)
+        alone = np.arange(futures.n_nodes, dtype=np.int32)
+        found = replace(self, futures=futures, future_context=alone)
+        if not pasts:
+            return found
+        tree = pruned(self.pasts, self.past_context)
+        return replace(found, pasts=tree, past_context=np.arange(tree.n_nodes, dtype=np.int32))
+
 
 def grow_trees(
     pieces: Pieces, n_symbols: int, split_at: int, keep_at: int, by_runs: bool = True
@@ -103,12 +119,24 @@ class Table:
             raise SojournError("keys of a table stand in ascending order, each once")
 
     def __add__(self, other: Table) -> Table:
-        keys = np.concatenate([self.keys, other.keys])
-        return summed(keys, np.concatenate([self.counts, other.counts]))
+        a, b = (self, other) if len(self.keys) >= len(other.keys) else (other, self)
+        at = np.searchsorted(a.keys, b.keys)
+        there = at < len(a.keys)
+        there[there] = a.keys[at[there]] == b.keys[there]
+        counts = a.counts.copy()
+        counts[at[there]] += b.counts[there]
+        new = ~there
+        return Table(
+            np.insert(a.keys, at[new], b.keys[new]), np.insert(counts, at[new], b.counts[new])
+        )
 
 
-def summed(keys: NDArray[np.uint64], counts: Ints) -> Table:
-    """The table of keys in any order, counts of the same key added."""
+def summed(keys: NDArray[np.uint64], counts: Ints, n_cells: int = 2**63) -> Table:
+    """The table of keys in any order, of `n_cells` possible ones, counts of the same key added."""
+    if n_cells <= max(MAX_CELLS, 4 * len(keys)):
+        total = np.bincount(keys.astype(np.int64), counts, n_cells)  # exact below 2^53
+        found = np.flatnonzero(total)
+        return Table(found.astype(np.uint64), total[found].astype(np.int64))
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else order
@@ -160,16 +188,19 @@ class ContextCounts:
         )
 
     def grouped(self, trees: Trees) -> ContextCounts:
-        """The counts over a cut of the trees, each node of which was a context of its own."""
+        """The counts over a coarser cut of the same trees."""
         n, m = np.uint64(self.trees.n_futures), np.uint64(trees.n_futures)
-        n_o = np.uint64(trees.n_symbols)
-        past, future = trees.past_context.astype(np.uint64), trees.future_context.astype(np.uint64)
+        n_o, n_cells = np.uint64(trees.n_symbols), trees.n_pasts * trees.n_futures
+        past, future = np.empty(self.trees.n_pasts, np.uint64), np.empty(int(n), np.uint64)
+        past[self.trees.past_context] = trees.past_context  # the coarser context of each
+        future[self.trees.future_context] = trees.future_context
         left, right = np.divmod(self.pairs.keys, n)
-        pairs = summed(past[left] * m + future[right], self.pairs.counts)
+        pairs = summed(past[left] * m + future[right], self.pairs.counts, n_cells)
         left, right = np.divmod(self.moves.keys, n)
         left, symbol = np.divmod(left, n_o)
-        moves = summed((past[left] * n_o + symbol) * m + future[right], self.moves.counts)
-        first = np.bincount(trees.future_context, self.first, trees.n_futures).astype(np.int64)
+        keys = (past[left] * n_o + symbol) * m + future[right]
+        moves = summed(keys, self.moves.counts, n_cells * trees.n_symbols)
+        first = np.bincount(future.astype(np.int64), self.first, int(m)).astype(np.int64)
         return ContextCounts(trees, pairs, moves, self.follows, first)
 
 
@@ -254,7 +285,10 @@ class _Counter:
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
-        self.tables = [_Hashed() for _ in range(3)]  # pairs, moves, follows
+        n_cells = trees.n_pasts * trees.n_futures
+        sizes = (n_cells, n_cells * trees.n_symbols, trees.pasts.n_nodes * (trees.n_symbols + 1))
+        # pairs, moves, follows
+        self.tables: Any = [_Cells(n) if n <= MAX_CELLS else _Hashed() for n in sizes]
         self.first = np.zeros(trees.n_futures, np.int64)
 
     def add(self, pieces: Pieces, n_jobs: int | None = None) -> None:
@@ -340,6 +374,38 @@ def _fill_keys(  # type: ignore[no-untyped-def]
                     moves[b] = (u * n_o + symbol) * n_v + then
                     b += 1
     return a, b, c
+
+
+class _Cells:
+    """Counts by key in a table of all keys there can be."""
+
+    def __init__(self, n_cells: int) -> None:
+        self.cells = np.zeros(n_cells, np.uint32)
+        self.n = 0  # counted in these cells
+        self.full: list[Table] = []  # cells that were put aside before they could overflow
+
+    def add(self, keys: NDArray[np.uint64]) -> None:
+        self.n += len(keys)
+        _count_keys(self.cells, keys)
+        if self.n > MAX_COUNT:
+            self.full, self.cells, self.n = [self.sorted()], np.zeros_like(self.cells), 0
+
+    def joined(self, other: _Cells) -> _Cells:
+        both = _Cells(0)
+        both.full, both.n = self.full + other.full, self.n + other.n
+        both.cells = self.cells + other.cells
+        return both
+
+    def sorted(self) -> Table:
+        keys = np.flatnonzero(self.cells)
+        table = Table(keys.astype(np.uint64), self.cells[keys].astype(np.int64))
+        return reduce(operator.add, self.full, table)
+
+
+@njit(cache=True, nogil=True)
+def _count_keys(cells, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(keys)):
+        cells[keys[i]] += 1
 
 
 class _Hashed:

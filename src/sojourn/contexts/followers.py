@@ -164,20 +164,8 @@ def learn_followers(
 ) -> tuple[Followers, Floats]:
     """The context tree of the counts; its classes' trust, learned on held-out pieces or given."""
     n_o = tree.n_symbols
-    node, symbol = np.divmod(follows.keys.astype(np.int64), n_o + 1)
-    entries, counts = [node * (n_o + 1) + symbol], [follows.counts]
-    parent = tree.parent.astype(np.int64)
-    while node.size:  # every count is one of all nodes above it
-        node = parent[node]
-        inside = node >= 0
-        node, symbol, count = node[inside], symbol[inside], counts[-1][inside]
-        entries.append(node * (n_o + 1) + symbol)
-        counts.append(count)
-    shape = (tree.n_nodes, n_o + 1)
-    where = np.divmod(np.concatenate(entries), n_o + 1)
-    C = sp.csr_array(sp.coo_array((np.concatenate(counts), where), shape))
-    C.sum_duplicates()
-    totals: Floats = np.asarray(C.sum(axis=1)).ravel()
+    C = _with_ancestors(tree, follows)
+    totals = np.asarray(C.sum(axis=1), np.float64).ravel()
     variety = np.diff(C.indptr)
     size = np.minimum(np.log2(np.maximum(totals, 1)).astype(int), SIZES - 1)
     few = np.minimum(np.ceil(np.log2(np.maximum(variety, 1))).astype(int), VARIETIES - 1)
@@ -189,6 +177,36 @@ def learn_followers(
             trust = _learn_trust(arrays, group, totals, tree, heldout, ends, trust)
     per_node = np.where(totals > 0, trust[group], 0.0)
     return Followers(*arrays, per_node, n_o), trust
+
+
+def _with_ancestors(tree: Tree, follows: Table) -> sp.csr_array:
+    """Counts by node and symbol, every count being one of all nodes above its own too."""
+    n_o, shape = tree.n_symbols, (tree.n_nodes, tree.n_symbols + 1)
+    node, symbol = np.divmod(follows.keys.astype(np.int64), n_o + 1)
+    if tree.n_nodes * (n_o + 1) <= MAX_DENSE:
+        table = np.zeros(shape, np.int64)
+        table[node, symbol] = follows.counts
+        _add_up(table, tree.parent)
+        return sp.csr_array(table)
+    entries, counts = [node * (n_o + 1) + symbol], [follows.counts]
+    parent = tree.parent.astype(np.int64)
+    while node.size:
+        node = parent[node]
+        inside = node >= 0
+        node, symbol = node[inside], symbol[inside]
+        entries.append(node * (n_o + 1) + symbol)
+        counts.append(counts[-1][inside])
+    where = np.divmod(np.concatenate(entries), n_o + 1)
+    C = sp.csr_array(sp.coo_array((np.concatenate(counts), where), shape))
+    C.sum_duplicates()
+    return C
+
+
+@njit(cache=True, nogil=True)
+def _add_up(table, parent):  # type: ignore[no-untyped-def]
+    for i in range(len(parent) - 1, 0, -1):
+        for o in range(table.shape[1]):
+            table[parent[i], o] += table[i, o]
 
 
 def _first_trust(group: NDArray[np.int64], totals: Floats) -> Floats:

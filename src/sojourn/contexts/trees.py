@@ -12,7 +12,7 @@ between follows by adding up counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -302,6 +302,21 @@ def cut(tree: Tree, split_at: float) -> tuple[Codes, int]:
         tree.parent, tree.token, tree.split, tree.count, tree.n_symbols, float(split_at), label
     )
     return label, n
+
+
+def pruned(tree: Tree, context: Codes) -> Tree:
+    """The tree without the nodes below its contexts, which are those of a cut."""
+    kept = np.append(True, context[1:] != context[tree.parent[1:]])
+    number = (np.cumsum(kept) - 1).astype(np.int32)
+    parent = np.append(np.int32(-1), number[tree.parent[1:]][kept[1:]])
+    split = np.where(np.bincount(parent[1:], minlength=len(parent)) > 0, tree.split[kept], LEAF)
+    return replace(
+        tree,
+        parent=parent,
+        token=tree.token[kept],
+        split=split.astype(np.uint8),
+        count=tree.count[kept],
+    )
 
 
 @njit(cache=True, nogil=True)

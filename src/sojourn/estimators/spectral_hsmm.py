@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from sojourn.checks import check_choice, positive_int
 from sojourn.contexts.counts import ContextTally, Trees
@@ -19,7 +20,7 @@ from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 from sojourn.spectral.answers import states_of
-from sojourn.spectral.choice import MAX_RANK, choose_trees, learn_contexts
+from sojourn.spectral.choice import MAX_RANK, ContextChoice, choose_trees, learn_contexts
 from sojourn.spectral.models import ContextModel, WindowModel
 from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import WindowTally
@@ -163,9 +164,9 @@ class SpectralHSMM(PredictiveModel):
         data = self._training_data(X, lengths, client)
         if self.algorithm != "contexts":
             return self._learn(counted(data, self._window_tally(data.n_symbols)), data)
-        trees, trials = self._grown(data)  # contexts of variable length
+        trees, planned = self._grown(data)  # contexts of variable length
         moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
-        return self._learn(moments, data, trials)  # one SVD
+        return self._learn(moments, data, planned)  # one SVD
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: counts add up.
@@ -209,12 +210,12 @@ class SpectralHSMM(PredictiveModel):
         else:
             data, n_before = self._encode(X, lengths), self.moments_.n_sequences
         if self.algorithm == "contexts":
-            tally = partial(ContextTally, self.trees_)
-            trials = () if self.trees is not None else self.choice_.trials
+            tally = partial(ContextTally, self.moments_.counts.trees)
+            planned = None if self.trees is not None else self.choice_
         else:
-            tally, trials = self._window_tally(data.n_symbols), ()
+            tally, planned = self._window_tally(data.n_symbols), None
         moments = self.moments_ + counted(data, tally, self.n_jobs, n_before)
-        return self._learn(moments, data, trials)
+        return self._learn(moments, data, planned)
 
     def states_of(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """The predictive state after each prefix of each sequence: features for any learner.
@@ -290,17 +291,18 @@ class SpectralHSMM(PredictiveModel):
             return range(1, MAX_RANK + 1)
         return range(1, int(self.n_states * self.max_duration) + 1)
 
-    def _grown(self, data: Sequences | Partitions) -> tuple[Trees, Any]:
-        """The trees of contexts, and what was compared to choose their size."""
+    def _grown(self, data: Sequences | Partitions) -> tuple[Trees, ContextChoice | None]:
+        """The trees to count over, and the sizes of contexts left to choose from."""
         if self.trees is not None:
             if self.trees.n_symbols != data.n_symbols:
                 raise SojournError(
                     f"the trees are over {self.trees.n_symbols} symbols and the data over "
                     f"{data.n_symbols}; give data and trees one vocabulary"
                 )
-            return self.trees, ()
+            return self.trees, None
         sizes = (data.n_symbols, self.ends, self._ranks())
-        return choose_trees(sample_of(data), *sizes, self.n_jobs, self.random_state or 0)
+        with threadpool_limits(1, user_api="blas"):  # one thread adds in one order: same bits
+            return choose_trees(sample_of(data), *sizes, self.n_jobs, self.random_state or 0)
 
     def _window_tally(self, n_o: int) -> Any:
         n_x, n_d = self._size()
@@ -319,12 +321,18 @@ class SpectralHSMM(PredictiveModel):
         offsets = choose_offsets(windows, n_x, n_d, n_o)
         return partial(WindowTally, (offsets,), n_o, Form(self.algorithm))
 
-    def _learn(self, moments: Any, data: Sequences | Partitions, trials: Any = ()) -> Self:
+    def _learn(
+        self,
+        moments: Any,
+        data: Sequences | Partitions,
+        planned: ContextChoice | None = None,
+    ) -> Self:
         """Operators from moments; all that was learned is kept at once, or nothing."""
         seed, learned = self.random_state or 0, {"moments_": moments}
         if self.algorithm == "contexts":
-            how = (self.ends, self._ranks(), trials, self.n_jobs, seed)
-            model, choice = learn_contexts(moments, *how)
+            how = (self.ends, self._ranks(), planned, self.n_jobs, seed)
+            with threadpool_limits(1, user_api="blas"):
+                model, choice = learn_contexts(moments, *how)
             operators: Any = model.operators
             learned |= {"trees_": model.trees, "followers_": model.followers}
             learned |= {"weight_": model.weight, "choice_": choice}

@@ -7,7 +7,7 @@ decide: from coarse trees to fine ones, from one rank to its neighbours, stoppin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
 from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions
 from sojourn.data.sequences import Sequences
 from sojourn.scale.threads import each
-from sojourn.spectral.context_operators import ContextOperators, learn_operators
+from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
 from sojourn.spectral.filter import context_filter, run_filter
 from sojourn.spectral.models import ContextModel
 
@@ -34,8 +34,13 @@ Floats = NDArray[np.float64]
 SAMPLE = 1 << 19
 # Positions that a node of the finest tree needs, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
-# Positions that a context needs to be split: the sizes compared, from coarse to fine.
-SIZES = (10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
+# Positions that a context needs to be split: the sizes compared, from coarse to fine, the first
+# being at most this part of all.
+SIZES = (160_000, 60_000, 25_000, 10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
+COARSEST = 4
+# Sizes compared again on all that was counted, and how near the best these are, in nats.
+CONTENDERS, NEAR = 6, 0.001
+OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 FIRST_RANKS = (4, 16, 48)  # where a search begins that knows nothing better
 MAX_RANK = RANKS[-1]
@@ -50,14 +55,16 @@ WORTH_MIXING = 1e-4
 
 @dataclass(frozen=True)
 class ContextTrial:
-    """One size that was compared: positions per split, contexts, rank, weight, held-out score."""
+    """One candidate: positions per split, contexts, rank, ridge, and how it scored held out."""
 
     split_at: float
     n_pasts: int
     n_futures: int
     rank: int
+    ridge: float
     weight: float
     score: float
+    n_judged: int  # outcomes that it was judged by
 
 
 @dataclass(frozen=True)
@@ -69,17 +76,22 @@ class ContextChoice:
     split_at : float
         Positions of the sample that a context needs to be split; 0 where trees were given.
     rank : int
+    ridge : float
     weight : float
         Of the filter in the mixture; the rest is the context tree's.
     score : float or None
         Held-out log-likelihood per outcome, in nats; None where nothing was held out.
+    sizes : tuple of float
+        The values of `split_at` that were still compared after all was counted.
     trials : tuple of ContextTrial
     """
 
     split_at: float
     rank: int
+    ridge: float
     weight: float
     score: float | None
+    sizes: tuple[float, ...]
     trials: tuple[ContextTrial, ...] = ()
 
 
@@ -112,6 +124,11 @@ class Sample:
             min(self.training_limit, other.training_limit),
             min(self.heldout_limit, other.heldout_limit),
         )._bounded()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it holds all of the data."""
+        return self.training_limit == NO_LIMIT
 
     def _bounded(self) -> Sample:
         training, _, a = self.training.bounded(self.training_limit, SAMPLE)
@@ -188,11 +205,19 @@ class _Search:
                 return False
         return True
 
+    def trial(
+        self, operators: ContextOperators, trees: Trees, split_at: float, ridge: float = RIDGE
+    ) -> ContextTrial:
+        """Judge operators."""
+        assert self.heldout is not None
+        sizes = (trees.n_pasts, trees.n_futures, operators.rank, ridge)
+        judged = self.heldout.judge(operators, trees.past_context)
+        return ContextTrial(split_at, *sizes, *judged, len(self.heldout.at))
+
     def walk(
         self, counts: ContextCounts, split_at: float, ranks: range, near: int | None, seed: int
     ) -> list[ContextTrial]:
         """Trials of one tree: from a rank, or a few, to the best among its neighbours."""
-        assert self.heldout is not None
         trees, max_rank = counts.trees, ranks[-1]
         grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
         first = [r for r in FIRST_RANKS if r in ranks] if near is None else [near]
@@ -200,16 +225,13 @@ class _Search:
         waiting = waiting or [len(grid) - 1]
         found: dict[int, ContextTrial] = {}
         top = grid[min(waiting[-1] + 1, len(grid) - 1)]
-        operators = learn_operators(counts, top, seed)
+        operators = learn_operators(counts, top, seed=seed)
         while waiting:
             for i in waiting:
                 if grid[i] > operators.rank == top:
                     top = min(2 * top, max_rank)
-                    operators = learn_operators(counts, top, seed)
-                model = operators.cut(grid[i])
-                weight, score = self.heldout.judge(model, trees.past_context)
-                sizes = (trees.n_pasts, trees.n_futures, model.rank)
-                found[i] = ContextTrial(split_at, *sizes, weight, score)
+                    operators = learn_operators(counts, top, seed=seed)
+                found[i] = self.trial(operators.cut(grid[i]), trees, split_at)
                 if grid[i] >= operators.rank < top:
                     grid = grid[: i + 1]  # the counts have no more directions
                     break
@@ -225,13 +247,13 @@ def choose_trees(
     ranks: range,
     n_jobs: int | None = None,
     seed: int = 0,
-) -> tuple[Trees, tuple[ContextTrial, ...]]:
-    """Trees of the size that does best on the held-out pieces, grown from all of the sample."""
+) -> tuple[Trees, ContextChoice]:
+    """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample."""
     training, heldout = sample.training, sample.heldout
     fine = grow_trees(training, n_symbols, FINEST, FINEST_CHILD)
     counts = count_contexts(training, fine, n_jobs)
     n = int(counts.pairs.counts.sum())
-    sizes = [size for size in SIZES if size <= n / 25] or [max(2, n // 25)]
+    sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
     judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= JUDGED))
     search = _Search.of(judged if len(judged) else heldout, counts, ends)
     for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
@@ -245,10 +267,28 @@ def choose_trees(
 
         if not search.improved(each(compare, sizes[first : first + 2], n_jobs)):
             break
-    chosen = search.best.split_at if search.trials else sizes[0]
-    grown = grow_trees(training + heldout, n_symbols, FINEST, FINEST_CHILD)
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
-    return grown.cut(chosen * share), tuple(search.trials)
+    trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
+    kept = _contenders(trials, sample.is_all) if trials else (sizes[0] * share,)
+    grown = grow_trees(training + heldout, n_symbols, FINEST, FINEST_CHILD)
+    best = max(trials, key=lambda trial: trial.score) if trials else None
+    # Where the context tree has no share in the mixture, its finer pasts need not be counted.
+    trees = grown.cut(min(kept)).pruned(pasts=best is not None and best.weight == 1.0)
+    return trees, ContextChoice(0.0, best.rank if best else 0, RIDGE, 1.0, None, kept, trials)
+
+
+def _contenders(trials: tuple[ContextTrial, ...], is_all: bool) -> tuple[float, ...]:
+    """Sizes to be compared again on all that was counted: those that are nearly the best.
+
+    More data than the sample may support finer contexts: then the next finer size is one too.
+    """
+    best: dict[float, float] = {}
+    for trial in trials:
+        best[trial.split_at] = max(best.get(trial.split_at, -np.inf), trial.score)
+    sizes = sorted(best, key=lambda size: -best[size])
+    near = [size for size in sizes[:CONTENDERS] if best[size] > best[sizes[0]] - NEAR]
+    finer = [size for size in sizes if size < min(near)]
+    return tuple(near) if is_all else (*near, *sorted(finer)[-1:])
 
 
 def grow_pasts(sample: Sample, n_symbols: int) -> Trees:
@@ -261,29 +301,57 @@ def learn_contexts(
     moments: ContextMoments,
     ends: bool,
     ranks: range,
-    trials: tuple[ContextTrial, ...] = (),
+    planned: ContextChoice | None = None,
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> tuple[ContextModel, ContextChoice]:
-    """The model of counts over given trees: rank and mixture chosen on what was held out.
+    """The model of counts: size, rank, ridge and mixture chosen on what was held out.
 
-    `trials` are those of the trees, where these were chosen: the search starts at their best rank.
+    `planned` is what `choose_trees` left to be compared; without it trees are used as they are.
     """
-    counts, heldout = moments.counts, moments.heldout
-    trees = counts.trees
-    best = max(trials, key=lambda trial: trial.score) if trials else None
-    search = _Search.of(heldout, counts, ends)
-    weight, rank, score = 0.5, min(ranks[-1], 4), None
+    counts, fine = moments.counts, moments.counts.trees
+    search = _Search.of(moments.heldout, counts, ends)
+    sizes = planned.sizes if planned else (0.0,)
+    trials = planned.trials if planned else ()
+    split_at, rank, ridge, weight, score = (
+        sizes[0],
+        max(min(ranks[-1], 4), ranks[0]),
+        RIDGE,
+        0.5,
+        None,
+    )
+
+    def cut(size: float) -> Trees:
+        return fine.cut(size) if planned else fine
+
+    def compare(size: float) -> list[ContextTrial]:
+        near = planned.rank if planned and planned.rank in ranks else None
+        return search.walk(counts.grouped(cut(size)), size, ranks, near, seed)
+
     if search.heldout:
-        size, near = (best.split_at, best.rank) if best else (0.0, None)
-        search.trials = search.walk(counts, size, ranks, near, seed)
-        weight, rank, score = search.best.weight, search.best.rank, search.best.score
-    everything = counts + count_contexts(heldout, trees, n_jobs)
-    operators = learn_operators(everything, max(rank, ranks[0]), seed)
+        for found in each(compare, sizes, n_jobs):
+            search.trials.extend(found)
+        best = search.best
+        trees = cut(best.split_at)
+        operators = learn_operators(counts.grouped(trees), best.rank, RIDGE, seed)
+        for other in OTHER_RIDGES:
+            changed = operators.with_ridge(operators.ridge * other / RIDGE)
+            search.trials.append(search.trial(changed, trees, best.split_at, other))
+        best = search.best
+        split_at, rank, ridge, weight, score = (
+            best.split_at,
+            best.rank,
+            best.ridge,
+            best.weight,
+            best.score,
+        )
+    trees = cut(split_at)
+    everything = counts + count_contexts(moments.heldout, fine, n_jobs)
+    operators = learn_operators(everything.grouped(trees), rank, ridge, seed)
     followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, search.trust)
     model = ContextModel(trees, operators, followers, weight, ends)
-    split_at = best.split_at if best else 0.0
-    return model, ContextChoice(split_at, operators.rank, weight, score, (*trials, *search.trials))
+    chosen = (split_at, operators.rank, ridge, weight, score)
+    return model, ContextChoice(*chosen, sizes, (*trials, *search.trials))
 
 
 def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:

@@ -14,12 +14,11 @@ futures that begin with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from sojourn.checks import check_arrays
 from sojourn.contexts.counts import ContextCounts
@@ -56,6 +55,8 @@ class ContextOperators:
         The state of each past context.
     singular_values : array
         Of the scaled counts, largest first; the first is 1.
+    ridge : float
+        What was added to the squares of all but the first of them.
     """
 
     start: Floats
@@ -65,6 +66,7 @@ class ContextOperators:
     shared: Floats
     restart: Floats
     singular_values: Floats
+    ridge: float
 
     def __post_init__(self) -> None:
         sizes = check_arrays(
@@ -115,11 +117,27 @@ class ContextOperators:
             self.shared[:k, :k, :k].copy(),
             self.restart[:, :k].copy(),
             self.singular_values,
+            self.ridge,
         )
 
+    def with_ridge(self, ridge: float) -> ContextOperators:
+        """The same operators with another ridge, which scales their rows."""
+        s2 = self.singular_values[: self.rank] ** 2
+        factor = np.where(np.arange(self.rank) > 0, (s2 + self.ridge) / (s2 + ridge), 1.0)
+        emit = self.emit * factor
+        emit[-1] = self.emit[-1]  # the end has a row of its own
+        shared = self.shared * factor[:, None] / factor[: len(self.shared), None, None]
+        own = self.own * factor[:, None]
+        return replace(self, emit=emit, own=own, shared=shared, ridge=ridge)
 
-def learn_operators(counts: ContextCounts, max_rank: int, seed: int = 0) -> ContextOperators:
-    """Operators of all counts, with at most `max_rank` directions."""
+
+def learn_operators(
+    counts: ContextCounts, max_rank: int, ridge: float = RIDGE, seed: int = 0
+) -> ContextOperators:
+    """Operators of all counts, with at most `max_rank` directions.
+
+    Matrices are multiplied by as many threads as NumPy uses: one, where bits must not change.
+    """
     trees = counts.trees
     n_o, n_v = trees.n_symbols, trees.n_futures
     left, right = np.divmod(counts.pairs.keys.astype(np.int64), n_v)
@@ -132,9 +150,8 @@ def learn_operators(counts: ContextCounts, max_rank: int, seed: int = 0) -> Cont
     )
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
-    # One thread adds in one order: the same bits always.
-    with threadpool_limits(1, user_api="blas"):
-        return from_moments(H, H_o, counts.first.astype(float), begins, max_rank, seed=seed)
+    first = counts.first.astype(float)
+    return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
 
 
 def from_moments(
@@ -173,7 +190,7 @@ def from_moments(
     U, s, V = U[:, :k], s[:k], Vt[:k].T
     W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)
     used_u, used_v = (d_u > 0).sum(), (d_v > 0).sum()
-    noise = ridge * (np.sqrt(used_u) + np.sqrt(used_v)) ** 2 / total
+    noise = float(ridge * (np.sqrt(used_u) + np.sqrt(used_v)) ** 2 / total)
     G = (U * d_u[:, None] * (s / (s * s + noise * (np.arange(len(s)) > 0)))).T  # (k, n_u)
     root_v = np.sqrt(np.asarray(H.sum(axis=0)).ravel())
     w = V.T @ root_v  # w = Vᵀ D_v^½ 1            (k,)
@@ -183,7 +200,7 @@ def from_moments(
     restart = (H @ W) * (d_u**2)[:, None]  # D_u⁻¹ H Ṽ                 (n_u, k)
     restart[d_u == 0] = first @ W / max(first.sum(), 1e-300)
     start = first @ W / first.sum() if first.sum() > 0 else root_v**2 @ W / total
-    return ContextOperators(start, np.vstack([emit, end]), own, which, shared, restart, s)
+    return ContextOperators(start, np.vstack([emit, end]), own, which, shared, restart, s, noise)
 
 
 def _moves(
