@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays, positive_int
-from sojourn.contexts.counts import Table
+from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Codes, Flat, Tree, locate, positions
 from sojourn.errors import SojournError
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sojourn.contexts.counts import ContextCounts, ContextMoments, Table, Trees
+from sojourn.contexts.counts import ContextCounts, ContextMoments, Trees
 from sojourn.contexts.followers import Followers
 from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Tree
 from sojourn.data.discretize import Discretizer
 from sojourn.detect.calibration import Calibration

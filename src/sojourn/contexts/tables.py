@@ -1,0 +1,160 @@
+"""Sparse tables of counts by key: kept in ascending order, or under way in a table that grows."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sojourn.checks import check_arrays
+from sojourn.errors import SojournError
+
+Ints = NDArray[np.int64]
+
+# A table of all cells there can be is held where it is not larger than this.
+MAX_CELLS = 1 << 24
+MAX_COUNT = 1 << 30  # of two tables whose sum fits in 32 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Sparse counts: keys in ascending order, and how often each was met."""
+
+    keys: NDArray[np.uint64]
+    counts: Ints
+
+    def __post_init__(self) -> None:
+        check_arrays(self, keys="uint64 n", counts="int64+ n")
+        if np.any(self.counts < 1):
+            raise SojournError("a table has a positive count for each of its keys")
+        if np.any(self.keys[1:] <= self.keys[:-1]):
+            raise SojournError("keys of a table stand in ascending order, each once")
+
+    def __add__(self, other: Table) -> Table:
+        a, b = (self, other) if len(self.keys) >= len(other.keys) else (other, self)
+        at = np.searchsorted(a.keys, b.keys)
+        there = at < len(a.keys)
+        there[there] = a.keys[at[there]] == b.keys[there]
+        counts = a.counts.copy()
+        counts[at[there]] += b.counts[there]
+        new = ~there
+        return Table(
+            np.insert(a.keys, at[new], b.keys[new]), np.insert(counts, at[new], b.counts[new])
+        )
+
+
+def summed(keys: NDArray[np.uint64], counts: Ints, n_cells: int = 2**63) -> Table:
+    """The table of keys in any order, of `n_cells` possible ones, counts of the same key added."""
+    if n_cells <= max(MAX_CELLS, 4 * len(keys)):
+        total = np.bincount(keys.astype(np.int64), counts, n_cells)  # exact below 2^53
+        found = np.flatnonzero(total)
+        return Table(found.astype(np.uint64), total[found].astype(np.int64))
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else order
+    return Table(keys[first], np.add.reduceat(counts, first) if keys.size else counts)
+
+
+def cells(n_cells: int) -> Cells | Hashed:
+    """An empty table for keys below `n_cells`."""
+    return Cells(n_cells) if n_cells <= MAX_CELLS else Hashed()
+
+
+class Cells:
+    """Counts by key in a table of all keys there can be."""
+
+    def __init__(self, n_cells: int) -> None:
+        self.cells = np.zeros(n_cells, np.uint32)
+        self.n = 0  # counted in these cells
+        self.full: list[Table] = []  # cells that were put aside before they could overflow
+
+    def add(self, keys: NDArray[np.uint64]) -> None:
+        """Count keys."""
+        self.n += len(keys)
+        _count_keys(self.cells, keys)
+        if self.n > MAX_COUNT:
+            self.full, self.cells, self.n = [self.sorted()], np.zeros_like(self.cells), 0
+
+    def joined(self, other: Cells) -> Cells:
+        """Both together; neither is changed."""
+        both = Cells(0)
+        both.full, both.n = self.full + other.full, self.n + other.n
+        both.cells = self.cells + other.cells
+        return both
+
+    def sorted(self) -> Table:
+        """What was counted until now."""
+        keys = np.flatnonzero(self.cells)
+        table = Table(keys.astype(np.uint64), self.cells[keys].astype(np.int64))
+        return reduce(operator.add, self.full, table)
+
+
+@njit(cache=True, nogil=True)
+def _count_keys(cells, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(keys)):
+        cells[keys[i]] += 1
+
+
+class Hashed:
+    """Counts by key in a table of open addresses that grows."""
+
+    def __init__(self, room: int = 1 << 12) -> None:
+        self.keys = np.zeros(room, np.uint64)
+        self.counts = np.zeros(room, np.int64)
+        self.used = 0
+
+    def add(self, keys: NDArray[np.uint64], counts: Ints | None = None) -> None:
+        """Count keys, once each or as often as given."""
+        if 2 * (self.used + len(keys)) > len(self.keys):
+            # Most keys are old ones: grow as far as new ones ask for.
+            self._grow(max(2 * len(self.keys), 1 << (2 * len(keys)).bit_length()))
+        more = np.ones(len(keys), np.int64) if counts is None else counts
+        done = 0
+        while done < len(keys):
+            done, self.used = _insert(self.keys, self.counts, self.used, keys, more, done)
+            if done < len(keys):
+                self._grow(2 * len(self.keys))
+
+    def joined(self, other: Hashed) -> Hashed:
+        """Both together; neither is changed."""
+        large, small = (self, other) if self.used >= other.used else (other, self)
+        both = Hashed.__new__(Hashed)
+        both.keys, both.counts, both.used = large.keys.copy(), large.counts.copy(), large.used
+        there = small.counts > 0
+        both.add(small.keys[there], small.counts[there])
+        return both
+
+    def sorted(self) -> Table:
+        """What was counted until now."""
+        there = self.counts > 0
+        return summed(self.keys[there], self.counts[there])
+
+    def _grow(self, room: int) -> None:
+        old, counts = self.keys, self.counts
+        self.keys, self.counts, self.used = np.zeros(room, np.uint64), np.zeros(room, np.int64), 0
+        there = counts > 0
+        _, self.used = _insert(self.keys, self.counts, 0, old[there], counts[there], 0)
+
+
+@njit(cache=True, nogil=True)
+def _insert(table, counts, used, keys, more, begin):  # type: ignore[no-untyped-def]
+    """Add counts to the table until it is half full; where it stopped, and entries in use."""
+    mask = np.uint64(len(table) - 1)
+    limit = len(table) // 2
+    for i in range(begin, len(keys)):
+        key = keys[i]
+        h = key * np.uint64(0x9E3779B97F4A7C15)
+        at = (h ^ (h >> np.uint64(29))) & mask
+        while counts[at] != 0 and table[at] != key:
+            at = (at + np.uint64(1)) & mask
+        if counts[at] == 0:
+            if used >= limit:
+                return i, used
+            table[at] = key
+            used += 1
+        counts[at] += more[i]
+    return len(keys), used
