@@ -120,7 +120,7 @@ def test_cut_equals_learning_at_the_smaller_rank(counts):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("start", np.zeros(3), "shapes of the operators"),
+        ("start", np.zeros(3), "emit of ContextOperators"),
         ("restart", np.full((1, 2), np.nan), "finite numbers"),
         ("which", np.array([0, 5], np.int32), "beyond their number"),
         ("which", np.array([0, -1], np.int32), "need shared ones"),
