@@ -130,6 +130,10 @@ def _expected_tails(params: Params, weights: Weights) -> Floats:
     return total * rows_of(params)[4] + np.stack([pull, -pull], axis=1)
 
 
+# Numbers in the steps that are remembered, and the fewest steps: large models remember fewer.
+MAX_MEMORY, LEAST_MEMORY = 1 << 22, 5
+
+
 class Curvature:
     """The curvature met on the last steps, and how far to trust it."""
 
@@ -160,6 +164,8 @@ class Curvature:
         plain = step @ step > 1e-24 and np.abs(fall).max() < 1e100
         if plain and step @ fall > 1e-10 * (step @ step):
             self.pairs.append((step, fall))
+        while len(self.pairs) > LEAST_MEMORY and len(self.pairs) * step.size > MAX_MEMORY:
+            self.pairs.popleft()
 
     def advise(self, here: Local) -> Floats | None:
         """The step that the curvature advises; None where it promises no gain."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import check_choice, positive_int
+from sojourn.checks import MAX_ENTRIES, check_choice, positive_int
 from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 # Stays that pile up at the longest possible duration: share of them, and in tables from this size
 # on; in smaller ones it is no sign.
 AT_LIMIT, SHORTEST_LIMIT = 0.5, 4
+BEYOND = 10  # times the longest sequence: as far as a family of durations is followed
 
 
 class HSMM(StateModel):
@@ -47,7 +48,8 @@ class HSMM(StateModel):
     n_states : int or "auto"
         Number of hidden states; "auto" compares several by cross-validation, see `select`.
     max_duration : int or "auto"
-        Number of steps up to which durations are free: the longest stay without a tail.
+        Number of steps up to which durations are free: the longest stay without a tail. More than
+        the longest sequence has are not needed, and the tables are then no wider than that.
     init : {"spectral", "moments", "random"} or Params
         Where EM starts. "spectral": the best of several starts, recovered from moments or random,
         after some EM on a small sample. "moments": the most likely recovered start, without
@@ -293,7 +295,17 @@ class HSMM(StateModel):
 
     def _sizes(self, data: Sequences | Partitions) -> tuple[int, int]:
         if "auto" not in (self.n_states, self.max_duration):
-            return self._size()
+            n_x, n_d = self._size()
+            if not isinstance(data, Partitions) and not isinstance(self.init, Params):
+                # Of stays beyond a whole sequence data say nothing but that they last as long.
+                free = set(families_of(self.durations, n_x)) == {"free"}
+                n_d = min(n_d, max(2, int(data.lengths.max()) * (1 if free else BEYOND)))
+            if n_x * max(n_x, n_d, data.n_symbols) > MAX_ENTRIES:
+                raise SojournError(
+                    f"n_states={n_x}, max_duration={n_d} and {data.n_symbols} symbols need tables "
+                    f"of more than {MAX_ENTRIES:.2g} entries; choose smaller ones"
+                )
+            return n_x, n_d
         if isinstance(data, Partitions):
             raise SojournError(
                 "a scan is fitted at a size that is given; choose n_states and max_duration on a "

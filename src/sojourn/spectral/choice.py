@@ -49,6 +49,8 @@ MOST_CONTEXTS = 4_000
 WORSE = 0.003
 # Outcomes that sizes are compared on.
 JUDGED = 1 << 15
+# Outcomes times symbols, which is what judging a size costs.
+MAX_JUDGED = 1 << 27
 # A mixture that gains less than this over its better half is that half.
 WORTH_MIXING = 1e-4
 
@@ -187,6 +189,12 @@ class _Search:
         followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
         if not at.size:
             return cls(None, trust)
+        if at.size * tree.n_symbols > MAX_JUDGED:  # each is compared with all symbols
+            few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
+            pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
+            flat = lay_out(pieces, tree.n_symbols)
+            at = positions(flat)
+            at = at[flat.codes[at] < tree.n_symbols + ends]
         nodes = locate(tree, flat)
         beside = followers.prob(nodes[at], flat.codes[at], ends)
         return cls(_Heldout(flat, pieces.fresh, nodes, at, beside, ends), trust)
