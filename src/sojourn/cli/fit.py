@@ -33,7 +33,7 @@ def window(text: str) -> str | tuple[int, ...]:
 NUMBER: dict[str, Any] = {"type": _number_or_auto, "metavar": "N|auto"}
 METHOD = click.Choice(["hsmm", "spectral"])
 INIT = click.Choice(["spectral", "moments", "random"])
-ALGORITHM = click.Choice(["adjacent", "pooled", "per_step"])
+ALGORITHM = click.Choice(["contexts", "adjacent", "pooled", "per_step"])
 SELF = "self-transitions"
 
 
@@ -51,7 +51,8 @@ SELF = "self-transitions"
 @click.option("--durations", help="free, geometric, poisson, negative_binomial or lognormal.")
 @click.option("--pseudocount", type=float, help="Added to every expected count.")
 @click.option("--left-censored", is_flag=True, default=None, help="First stays may be incomplete.")
-@click.option("--algorithm", type=ALGORITHM, help="Which moments the spectral method counts.")
+@click.option("--ends", is_flag=True, default=None, help="Sequences end; model where.")
+@click.option("--algorithm", type=ALGORITHM, help="What the spectral method counts. [contexts]")
 @click.option("--windows", type=window, help="auto, theorem, contiguous, or such as 0,1,4.")
 @click.option("--rank", **NUMBER, help="Number of singular directions.")
 @click.option(f"--{SELF}/--no-{SELF}", default=None, help="Whether a state may follow itself.")
@@ -89,7 +90,10 @@ def fit(
         raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
     if scan and detector:
         raise click.UsageError("--detector is not for --scan or --cluster.")
-    auto = "auto" in (arguments["n_states"], arguments["max_duration"])
+    if estimator == "spectral" and arguments.get("algorithm", "contexts") == "contexts":
+        # The data decide what is not given.
+        arguments = {name: value for name, value in arguments.items() if value != "auto"}
+    auto = "auto" in (arguments.get("n_states"), arguments.get("max_duration"))
     if scan and auto:
         raise click.UsageError("--scan and --cluster need --states and --max-duration.")
     sequences: Any = data.scan() if scan else data.read()
@@ -181,16 +185,26 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["converged"] = model.converged_
         facts["passes over the data"] = round(model.n_passes_, 2)
     else:
-        facts["states"], facts["max duration"] = model.n_states, model.max_duration
-        facts["algorithm"], facts["filter"] = model.algorithm, model.filter
-        facts["rank"] = model.rank_
-        facts["window"] = ",".join(map(str, model.window_))
-        facts["least probability"] = model.epsilon_
+        facts |= _spectral_facts(model)
     n = len(model.vocabulary_)
     shown = ", ".join(repr(symbol) for symbol in model.vocabulary_[:12].tolist())
     facts["symbols"] = n
     facts["vocabulary"] = shown + (f" and {n - 12} more" if n > 12 else "")
     facts["unknown symbols"] = model.unknown
+    return facts
+
+
+def _spectral_facts(model: Any) -> dict[str, Any]:
+    """What a model without states is made of; a context tree has no operators."""
+    facts: dict[str, Any] = {}
+    if hasattr(model, "rank_"):
+        facts = {"algorithm": model.algorithm, "filter": model.filter, "rank": model.rank_}
+    if hasattr(model, "trees_"):
+        facts["contexts"] = model.trees_.n_pasts
+        facts["ends"] = model.ends
+    if hasattr(model, "window_"):
+        facts["window"] = ",".join(map(str, model.window_))
+        facts["least probability"] = model.epsilon_
     return facts
 
 

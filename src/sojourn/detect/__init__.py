@@ -1,9 +1,10 @@
 """Which sequences are abnormal, how surely, where and why.
 
-`detector` has `AnomalyDetector`, `residuals` and `novelty` the evidence, `calibration` the
-p-values, `explain` the reasons in words.
+`detector` has `AnomalyDetector`; `views` the kinds of evidence, from the model, `residuals` and
+`contexts`; `novelty` symbols never seen; `combination` and `calibration` the p-values; `explain`
+the reasons in words.
 
-May import: `data`, `exact`, `estimators`. Start reading: `detector`.
+May import: `data`, `exact`, `estimators`. Start reading: `detector`, then `views`.
 """
 
-METHODS = ("residual", "loglik", "typicality")  # what a detector can score
+METHODS = ("combined", "residual", "loglik", "typicality")  # what a detector can score

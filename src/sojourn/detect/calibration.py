@@ -11,12 +11,15 @@ one, and p-values would be too large where few sequences make the models differ.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import LARGEST, check_arrays
+from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -62,3 +65,26 @@ class Calibration:
         with np.errstate(invalid="ignore"):
             gaps = new - self.threshold(rate)
         return np.where(np.isnan(gaps), 0.0, gaps)  # both impossible: equal
+
+
+def check_rate(name: str, rate: Any, of: str) -> float:
+    """A false-alarm rate, or an error."""
+    if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 < rate < 1:
+        raise SojournError(
+            f"{name} is {rate!r}; it is the fraction of {of} that may be called abnormal, above 0 "
+            f"and below 1"
+        )
+    return rate
+
+
+def warn_if_identical(sequences: Sequences) -> None:
+    """Warn if all training sequences are one."""
+    one = sequences.lengths[0]
+    if (sequences.lengths == one).all():
+        rows = sequences.codes.reshape(-1, one)
+        if (rows == rows[0]).all():
+            warnings.warn(
+                f"all {len(sequences)} training sequences are identical: every other sequence "
+                f"will be found abnormal",
+                stacklevel=4,
+            )

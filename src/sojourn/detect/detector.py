@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from copy import copy
 from typing import Any, Self
 from zlib import crc32
@@ -18,10 +17,13 @@ from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
-from sojourn.detect.calibration import Calibration
+from sojourn.detect.calibration import Calibration, check_rate, warn_if_identical
+from sojourn.detect.combination import Evidence, learn_evidence
+from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain, learn_norms
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
 from sojourn.detect.residuals import Whitening, residuals, whiten
+from sojourn.detect.views import views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
@@ -29,6 +31,7 @@ Floats = NDArray[np.float64]
 Blocks = dict[str, Floats]
 
 NOVEL = 100.0  # what one novel symbol takes off a score: more than all other evidence
+RARE = 0.02  # unless more normal sequences than this have symbols that other folds have not seen
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
@@ -41,9 +44,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     contamination : float
         The false-alarm rate: the fraction of normal sequences that may be called abnormal. It is
         not the fraction of abnormal ones in the training set, as elsewhere in scikit-learn.
-    method : {"residual", "loglik", "typicality"}
-        What is scored: the distance of observed from expected counts; the log-likelihood per
-        symbol; or the distance of that from its usual value, in both directions.
+    method : {"combined", "residual", "loglik", "typicality"}
+        What is scored: all views together (likelihood, contexts, residuals, end and length); the
+        distance of observed from expected counts alone; the log-likelihood per symbol; or the
+        distance of that from its usual value, in both directions.
     cv : int
         Number of folds. The model is fitted once on all sequences and once without each fold.
     refit : bool
@@ -83,7 +87,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         model: Any,
         *,
         contamination: float = 0.05,
-        method: str = "residual",
+        method: str = "combined",
         cv: int = 5,
         refit: bool = True,
         unknown: str = "novel",
@@ -114,25 +118,24 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def _learn(self, X: Any, lengths: Any) -> None:
         check_choice("method", self.method, METHODS)
         check_choice("unknown", self.unknown, UNKNOWN)
-        _check_model(self.model, self.refit)
-        rate = self.contamination
-        if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 < rate < 1:
-            raise SojournError(
-                f"contamination is {rate!r}; it is the fraction of normal sequences that may be "
-                f"called abnormal, above 0 and below 1"
-            )
+        if not isinstance(self.model, SequenceModel):
+            shown = getattr(self.model, "__name__", type(self.model).__name__)
+            raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
+        if not self.refit:
+            check_is_fitted(self.model)
+        rate = check_rate("contamination", self.contamination, "normal sequences")
         refit = self.refit
         if refit:
-            sequences = as_sequences(X, lengths)
+            sequences = as_sequences(X, lengths, empty=getattr(self.model, "ends", False))
             encoded = Encoded(sequences, sequences)
         else:
-            encoded = encode(X, lengths, self.model.vocabulary_, self.unknown)
+            encoded = self._encode(X, lengths, self.model)
             sequences = encoded.known
         n, cv = len(sequences), positive_int("cv", self.cv)
         Calibration(np.zeros(n)).check(rate)
         if not 2 <= cv <= n:
             raise SojournError(f"cv is {cv}; it is a number of folds from 2 to the {n} sequences")
-        _warn_if_identical(sequences)
+        warn_if_identical(sequences)
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = self.model_.vocabulary_
         folds = np.arange(n) % cv
@@ -142,13 +145,19 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.seen_ = np.array([seen_symbols(rest) if refit else all_seen for rest in rests])
         self.fold_models_: list[SequenceModel] = []
         self.whitenings_: list[dict[str, Whitening]] = []
+        self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
         self.centre_ = 0.0
         for fold, rest in enumerate(rests):
             if refit:
                 self.fold_models_.append(sized(self.model_).fit(rest))
             self.whitenings_.append(self._whitenings(fold, rest))
-        held = [sequences[folds == fold] for fold in range(cv)]
-        self._scale_distances(held)
+        held = [encoded.pick(folds == fold) for fold in range(cv)]
+        counts = np.concatenate([h.novel_counts(self.seen_[f]) for f, h in enumerate(held)])
+        self.novel_weight_ = NOVEL if (counts > 0).mean() <= RARE else 0.0
+        if self.method == "combined":
+            self._learn_evidence(held)
+        else:
+            self._scale_distances([part.known for part in held])
         scores = np.empty(n)
         for fold in range(cv):
             scores[folds == fold] = self._score(fold, held[fold])
@@ -215,7 +224,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         Returns
         -------
         list of Explanation
-            ``(id, score, pvalue, steps, reasons)``, in the order of `X`.
+            ``(id, score, pvalue, steps, reasons, views)``, in the order of `X`.
 
         Examples
         --------
@@ -226,11 +235,15 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         '2 never occurs; 99 % of normal sequences have it by step 12'
         """
         encoded = self._encode(X, lengths)
-        sequences, scores = encoded.known, self._scores(encoded)
+        scores = self._scores(encoded)
         pvalues = self.calibration_.pvalues(scores).tolist()
-        found = explain(self.model_, self.norms_, encoded, positive_int("most", most))
-        rows = zip(sequences.ids.tolist(), scores.tolist(), pvalues, found, strict=True)
-        return [Explanation(name, score, p, *why) for name, score, p, why in rows]
+        how = (self.norms_, self.contexts_[-1], encoded, positive_int("most", most))
+        found = explain(self.model_, *how, shares := self._shares(encoded))
+        rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
+        return [
+            Explanation(name, score, p, *why, parts)
+            for name, score, p, why, parts in zip(*rows, strict=True)
+        ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted detector to a file, atomically; `sojourn.load` reads it.
@@ -249,19 +262,24 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """The lowest score of a sequence that is not called abnormal."""
         return self.calibration_.threshold(self.contamination)
 
-    def _encode(self, X: Any, lengths: Any) -> Encoded:
-        check_is_fitted(self)
+    def _encode(self, X: Any, lengths: Any, model: Any = None) -> Encoded:
+        if model is None:
+            check_is_fitted(self)
+            model = self.model_
         check_choice("unknown", self.unknown, UNKNOWN)
-        return encode(X, lengths, self.vocabulary_, self.unknown)
+        empty = getattr(model, "ends", False)
+        return encode(X, lengths, model.vocabulary_, self.unknown, empty)
+
+    def _folds(self, sequences: Sequences) -> NDArray[np.int64]:
+        """The fold whose model scores each sequence, (n,)."""
+        codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
+        return np.array([crc32(row.tobytes()) for row in codes]) % self.cv
 
     def _scores(self, encoded: Encoded) -> Floats:
         """Each sequence by the model of one fold, (n,)."""
-        sequences = encoded.known
-        codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
-        folds = np.array([crc32(row.tobytes()) for row in codes]) % self.cv
-        scores = np.empty(len(sequences))
+        folds, scores = self._folds(encoded.known), np.empty(len(encoded.known))
         for fold in np.unique(folds).tolist():
-            scores[folds == fold] = self._score(fold, sequences[folds == fold])
+            scores[folds == fold] = self._score(fold, encoded.pick(folds == fold))
         return self._finished(scores, encoded, folds)
 
     def _finished(self, scores: Floats, encoded: Encoded, folds: NDArray[np.int64]) -> Floats:
@@ -271,11 +289,23 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.unknown != "novel":
             return scores
         counts = np.array([encoded.novel_counts(seen) for seen in self.seen_])  # (cv, n)
-        return np.asarray(scores - NOVEL * np.log2(1 + counts[folds, np.arange(len(folds))]))
+        own = counts[folds, np.arange(len(folds))]
+        return np.asarray(scores - self.novel_weight_ * np.log2(1 + own))
+
+    def _shares(self, encoded: Encoded) -> list[dict[str, float]]:
+        """The part of each view in the evidence against each sequence."""
+        found: list[dict[str, float]] = [{} for _ in range(len(encoded.known))]
+        folds = self._folds(encoded.known) if self.method == "combined" else np.empty(0)
+        for fold in np.unique(folds).astype(int).tolist():
+            own = np.flatnonzero(folds == fold)
+            shares = self.evidence_.shares(self._views(fold, encoded.pick(own)), fold)
+            for k, i in enumerate(own.tolist()):
+                found[i] = {name: float(part[k]) for name, part in shares.items()}
+        return found
 
     def _whitenings(self, fold: int, rest: Sequences) -> dict[str, Whitening]:
         """The whitening of each block of residuals, learned from what a fold was fitted on."""
-        if self.method != "residual":
+        if self.method not in ("combined", "residual"):
             return {}
         possible, blocks = self._residuals(fold, rest)
         if possible.sum() < 2:
@@ -296,7 +326,23 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 for of_fold in self.whitenings_:
                     of_fold[name] = of_fold[name].scaled(np.concatenate(found))
 
-    def _score(self, fold: int, sequences: Sequences) -> Floats:
+    def _learn_evidence(self, held: list[Encoded]) -> None:
+        """Calibrate each view by the sequences that were held out of each fold."""
+        found: Blocks = {}
+        for fold, part in enumerate(held):
+            for name, values in self._views(fold, part).items():
+                every = found.setdefault(name, np.empty(sum(len(part.known) for part in held)))
+                every[fold :: len(held)] = values
+        self.evidence_: Evidence = learn_evidence(found, len(held))
+
+    def _views(self, fold: int, encoded: Encoded) -> Blocks:
+        parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])
+        return views(*parts, encoded)
+
+    def _score(self, fold: int, encoded: Encoded) -> Floats:
+        if self.method == "combined":
+            return self.evidence_.score(self._views(fold, encoded), fold)
+        sequences = encoded.known
         if self.method != "residual":
             log_prob = self._fold_model(fold).score_samples(sequences)
             return np.asarray(log_prob / np.maximum(sequences.n_observed, 1))
@@ -326,14 +372,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return tags
 
 
-def _check_model(model: Any, refit: bool) -> None:
-    if not isinstance(model, SequenceModel):
-        shown = model.__name__ if isinstance(model, type) else type(model).__name__
-        raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
-    if not refit:
-        check_is_fitted(model)
-
-
 def sized(model: Any) -> Any:
     """An unfitted model like the fitted one, of the sizes that it has chosen."""
     fresh = clone(model)
@@ -341,15 +379,3 @@ def sized(model: Any) -> Any:
         n_states, max_duration = model.params_.duration.shape
         fresh.set_params(n_states=n_states, max_duration=max_duration)
     return fresh
-
-
-def _warn_if_identical(sequences: Sequences) -> None:
-    one = sequences.lengths[0]
-    if (sequences.lengths == one).all():
-        rows = sequences.codes.reshape(-1, one)
-        if (rows == rows[0]).all():
-            warnings.warn(
-                f"all {len(sequences)} training sequences are identical: every other sequence "
-                f"will be found abnormal",
-                stacklevel=4,
-            )

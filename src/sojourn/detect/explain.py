@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -16,14 +16,29 @@ from scipy.special import ndtri
 
 from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
 from sojourn.detect.residuals import symbol_counts
+from sojourn.detect.views import steps_surprise
 from sojourn.errors import SojournError
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
 
 MOST = 0.99  # "99 % of normal sequences"
+MOST_CONTEXTS = 5  # contexts that become reasons
+# Which views each kind of reason is of.
+VIEWS_OF = {
+    "novel": ("novelty", "contexts"),
+    "symbol": ("symbol", "course"),
+    "surprise": ("likelihood", "stretch", "surprise", "symbol surprise"),
+    "context": ("contexts", "novelty", "pair"),
+    "stay": ("stay",),
+    "state": ("state",),
+    "transition": ("transition",),
+    "end": ("end",),
+    "length": ("length",),
+}
 NOVEL = 100.0  # weight of a novel symbol, before every other reason
 NOTABLE = 2.5  # standard deviations from which something is a reason
 LEAST_SPREAD = 0.02  # of square roots of shares; and of logs of lengths, ten times that
@@ -36,7 +51,7 @@ class Reason:
     Attributes
     ----------
     kind : str
-        "novel", "symbol", "surprise", "stay", "state" or "transition".
+        "novel", "symbol", "surprise", "context", "stay", "state", "transition", "end" or "length".
     text : str
         A sentence; it counts steps from 1.
     weight : float
@@ -67,6 +82,9 @@ class Explanation:
         Positions of the most surprising steps, from 0, worst first.
     reasons : tuple of Reason
         Worst first.
+    views : dict
+        The part of each kind of evidence in the score; their sum is one. Empty unless the
+        detector's method is "combined".
 
     Examples
     --------
@@ -82,6 +100,7 @@ class Explanation:
     pvalue: float
     steps: tuple[int, ...]
     reasons: tuple[Reason, ...]
+    views: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.id}: p-value {self.pvalue:.2g}"]
@@ -103,6 +122,7 @@ class Norms:
     # ever do, have it; the spread of the log of that step  (3, n_symbols)
     first: Floats
     surprise: Floats  # mean and spread of the surprise of a symbol  (2,)
+    length: Floats  # mean and spread of log(1 + length), 1 % and 99 % quantiles of lengths  (4,)
     # mean and spread of the log of a stay, its 1 % and 99 % quantiles; nan where there is none
     # (4, n_states)
     stays: Floats
@@ -121,10 +141,13 @@ class Norms:
 
 def learn_norms(model: Any, sequences: Sequences) -> Norms:
     """Statistics of normal sequences under a model; those of states are empty if it has none."""
-    steps = np.concatenate(model.surprise(sequences))[sequences.codes >= 0]
+    steps = np.concatenate(steps_surprise(model, sequences))[sequences.codes >= 0]
     steps = steps[np.isfinite(steps)]
     surprise = np.array([steps.mean(), steps.std()]) if steps.size else np.array([0.0, 1.0])
-    by_symbol = (_shares(symbol_counts(sequences)), _firsts(sequences), surprise)
+    logs = np.log1p(sequences.lengths)
+    ends = np.quantile(sequences.lengths, [1 - MOST, MOST], method="inverted_cdf")
+    length = np.array([logs.mean(), max(float(logs.std()), LEAST_SPREAD), *ends])
+    by_symbol = (_shares(symbol_counts(sequences)), _firsts(sequences), surprise, length)
     if not model.has_states:
         none = np.empty((4, 0))
         return Norms(*by_symbol, none, none, np.empty((0, 0)))
@@ -153,7 +176,8 @@ def _shares(counts: Floats) -> Floats:
         return np.tile([[0.0], [LEAST_SPREAD], [0.0], [0.0]], counts.shape[1])
     part = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     roots = np.sqrt(part)
-    low, high = np.quantile(part, [1 - MOST, MOST], axis=0)
+    # Values that occur, not those between them: a limit in words must be one that can be met.
+    low, high = np.quantile(part, [1 - MOST, MOST], axis=0, method="inverted_cdf")
     return np.array([roots.mean(axis=0), np.maximum(roots.std(axis=0), LEAST_SPREAD), low, high])
 
 
@@ -180,7 +204,12 @@ def _firsts(sequences: Sequences) -> Floats:
 
 
 def explain(
-    model: Any, norms: Norms, encoded: Encoded, most: int
+    model: Any,
+    norms: Norms,
+    contexts: Contexts,
+    encoded: Encoded,
+    most: int,
+    shares: list[dict[str, float]],
 ) -> list[tuple[tuple[int, ...], tuple[Reason, ...]]]:
     """The most surprising steps, and the reasons, of each sequence: at most `most` of both."""
     found, sequences = [], encoded.known
@@ -191,16 +220,55 @@ def explain(
         order = [int(t) for t in np.argsort(-steps, kind="stable")[:most] if given.codes[t] >= 0]
         known = [t for t in order if not novel[i][t]]
         reasons = [*_of_novelty(given, novel[i]), *_of_symbols(norms, one)]
-        reasons += _of_surprise(norms, one, steps, known)
+        reasons += [*_of_surprise(norms, one, steps, known), *_of_length(norms, len(one.codes))]
+        reasons += _of_contexts(contexts, Encoded(one, given), novel[i])
         if model.has_states and np.isfinite(surprise).all():
             (stays,) = model.segments(one)
             top = model.vocabulary_[model.params_.emission.argmax(axis=1)].tolist()
             names = [f"state {x} (mostly {symbol})" for x, symbol in enumerate(top)]
             reasons += [*_of_stays(norms, names, stays), *_of_occupancy(norms, names, stays)]
-        reasons.sort(key=lambda reason: -reason.weight)
-        worth = [reason for reason in reasons if reason.weight >= NOTABLE] or reasons[:1]
+        worth = [reason for reason in reasons if reason.weight >= NOTABLE]
+        worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]
+        # A reason of the kind of evidence that counted most comes first.
+        worth.sort(key=lambda r: -r.weight * (1 + 2 * _share(r, shares[i])))
         found.append((tuple(order), tuple(worth[:most])))
     return found
+
+
+def _share(reason: Reason, shares: dict[str, float]) -> float:
+    """The part in the evidence of the views that a reason is of."""
+    return sum(shares.get(name, 0.0) for name in VIEWS_OF[reason.kind])
+
+
+def _of_contexts(
+    contexts: Contexts, encoded: Encoded, novel: NDArray[np.bool_]
+) -> Iterator[Reason]:
+    """Symbols, or an end, after a past that normal sequences have often and never continue so."""
+    after, one = contexts.follows(encoded), encoded.given
+    for t in np.argsort(-after.novelty, kind="stable")[:MOST_CONTEXTS].tolist():
+        depth, last = int(after.depth[t]), t == len(one.codes)
+        times = int(after.times[t])
+        if depth < 1 or times < 10 or (not last and novel[t]):
+            continue
+        past = one.codes[max(t - depth, 0) : t].tolist()
+        words = ["the start"] * (depth > t) + [str(one.vocabulary[code]) for code in past]
+        shown = ", ".join(words if len(words) <= 3 else ["…", *words[-3:]])
+        what = "the sequence ends" if last else f"{one.vocabulary[one.codes[t]]} at step {t + 1}"
+        text = f"{what} after {shown}, which normal sequences have {times:,} times and never"
+        weight = _odds(1 / (times + 1.0)) + 0.5
+        start = min(max(t - depth, 0), len(one.codes) - 1)
+        stop = min(t + 1, len(one.codes))
+        rest = "end there" if last else "continue so"
+        yield Reason("end" if last else "context", f"{text} {rest}", weight, start, stop)
+
+
+def _of_length(norms: Norms, length: int) -> Iterator[Reason]:
+    mean, spread, low, high = norms.length
+    if not low <= length <= high:
+        usual = f"at least {low:.0f}" if length < low else f"at most {high:.0f}"
+        noun = "step" if length == 1 else "steps"
+        text = f"has {length:,} {noun}; 99 % of normal sequences have {usual}"
+        yield Reason("length", text, float(abs(np.log1p(length) - mean) / spread))
 
 
 def _of_novelty(given: Sequences, novel: NDArray[np.bool_]) -> Iterator[Reason]:
@@ -235,7 +303,10 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
             continue
         if much := _outside(part[k], low[k], high[k]):
             text = f"{symbol} is {_percent(part[k])} of the sequence ({times}); in 99 % of normal"
-            yield Reason("symbol", f"{text} ones it is {much}", float(abs(z[k])))
+            text = f"{text} ones it is {much}"
+            if high[k] == 0:
+                text = f"{symbol} occurs, {times}; 99 % of normal sequences do not have it"
+            yield Reason("symbol", text, float(abs(z[k])))
         if has[k] >= MOST and first[k] > by[k]:
             late = (np.log1p(first[k]) - np.log1p(by[k])) / spread_first[k] + 2.33
             stop, usual = int(first[k]) + 1, int(by[k]) + 1

@@ -35,7 +35,9 @@ class Encoded(NamedTuple):
         return np.asarray(np.diff(total[self.known.offsets]))
 
 
-def encode(X: Any, lengths: Any, vocabulary: NDArray[Any], unknown: str) -> Encoded:
+def encode(
+    X: Any, lengths: Any, vocabulary: NDArray[Any], unknown: str, empty: bool = False
+) -> Encoded:
     """Sequences of any form in a vocabulary; `unknown` as in `AnomalyDetector`.
 
     Examples
@@ -44,7 +46,7 @@ def encode(X: Any, lengths: Any, vocabulary: NDArray[Any], unknown: str) -> Enco
     >>> found.known.codes, found.novel_counts(np.array([True, True]))
     (array([ 0,  1, -1,  0], dtype=int32), array([0, 1]))
     """
-    given = as_sequences(X, lengths, vocabulary, "add" if unknown == "novel" else unknown)
+    given = as_sequences(X, lengths, vocabulary, "add" if unknown == "novel" else unknown, empty)
     known = given.recode(vocabulary, "missing" if unknown == "novel" else "error")
     return Encoded(known, given)
 

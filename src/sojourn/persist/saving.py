@@ -17,6 +17,8 @@ from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Tree
 from sojourn.data.discretize import Discretizer
 from sojourn.detect.calibration import Calibration
+from sojourn.detect.combination import Evidence
+from sojourn.detect.contexts import Contexts
 from sojourn.detect.detector import AnomalyDetector
 from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
@@ -42,7 +44,7 @@ PLAIN = (
     *(Params, Choice, Trial, Moments, Adjacent, Gapped),
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
-    *(Whitening, Calibration, Norms),
+    *(Whitening, Calibration, Norms, Evidence, Contexts),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 

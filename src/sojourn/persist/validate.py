@@ -12,6 +12,8 @@ from sojourn.contexts.followers import Followers
 from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
+from sojourn.detect.combination import GROUPS, Evidence
+from sojourn.detect.contexts import Contexts
 from sojourn.detect.explain import Norms
 from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
@@ -82,7 +84,7 @@ def check_detector(detector: Any) -> None:
     """Raise an error if the parts of a fitted detector do not fit together."""
     check_choice("method", detector.method, METHODS)
     check_choice("unknown", detector.unknown, UNKNOWN)
-    for name in ("contamination", "centre_"):
+    for name in ("contamination", "centre_", "novel_weight_"):
         value = getattr(detector, name)
         _require(type(value) in (float, int) and abs(value) <= LARGEST, name)
     for model in (detector.model_, *detector.fold_models_):
@@ -97,6 +99,18 @@ def check_detector(detector: Any) -> None:
     blocks = [block for blocks in detector.whitenings_ for block in blocks.values()]
     _require(all(isinstance(block, Whitening) for block in blocks), "whitenings_")
     _require(len(detector.whitenings_) == cv, "whitenings_")
+    _require(len(detector.contexts_) == cv + 1, "contexts_")
+    for contexts in detector.contexts_:
+        _require(isinstance(contexts, Contexts), "contexts_")
+        _require(contexts.n_symbols == len(detector.vocabulary_), "contexts_")
+    if detector.method == "combined":
+        _require_type(detector, "evidence_", Evidence)
+        evidence, n = detector.evidence_, len(detector.calibration_.scores)
+        _require(evidence.cv == cv and len(evidence.groups) > 0, "evidence_")
+        _require(len(evidence.views["length"]) == n, "evidence_")
+        named = {name for group in GROUPS.values() for name in group}
+        wanted = {*evidence.views} - named
+        _require(all(wanted == {*of_fold} for of_fold in detector.whitenings_), "whitenings_")
     check_arrays(detector, seen_="bool f o")
     _require(detector.seen_.shape == (cv, len(detector.vocabulary_)), "seen_")
     _require_type(detector, "norms_", Norms)

@@ -205,7 +205,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def ranks(model: Any, ax: Axes | None = None) -> Axes:
-    """Held-out likelihood of the ranks and windows that a spectral model compared.
+    """Held-out likelihood of the ranks and windows or contexts that a spectral model compared.
 
     Parameters
     ----------
@@ -225,11 +225,12 @@ def ranks(model: Any, ax: Axes | None = None) -> Axes:
     ax = axes_or_new(ax)
     by_window: dict[tuple[int, ...], dict[int, float]] = {}
     for trial in inner.choice_.trials:
-        scores = by_window.setdefault(tuple(trial.offsets), {})
+        windows = hasattr(trial, "offsets")
+        scores = by_window.setdefault(tuple(trial.offsets) if windows else (trial.n_pasts,), {})
         scores[trial.rank] = max(trial.score, scores.get(trial.rank, -np.inf))
     for i, (window, scores) in enumerate(sorted(by_window.items())):
         tried = sorted(scores)
-        name = "window " + " ".join(map(str, window))
+        name = f"window {' '.join(map(str, window))}" if windows else f"{window[0]} contexts"
         ax.plot(tried, [scores[k] for k in tried], "o-", color=color_of(i), ms=4, label=name)
     ax.axvline(inner.rank_, **DASHED)
     if 1 < len(by_window) <= len(PALETTE):

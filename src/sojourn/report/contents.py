@@ -151,8 +151,12 @@ def _facts(
         size, name = inner.params_.n_states, "states"
         words = f"HSMM with stays of up to {inner.params_.max_duration} steps"
     else:
-        size, name = inner.rank_, "singular directions"
-        words = f"{type(inner).__name__}, windows of offsets {' '.join(map(str, inner.window_))}"
+        words = type(inner).__name__
+        if hasattr(inner, "trees_"):
+            size, name = inner.trees_.n_pasts, "contexts"
+        else:
+            size, name = inner.rank_, "singular directions"
+            words += f", windows of offsets {' '.join(map(str, inner.window_))}"
     chance = f"where {_about(rate * n)} of {n:,} would be by chance"
     symbols = f"{span}, {sequences.n_total:,} symbols{gaps}"
     tiles = [
@@ -314,6 +318,8 @@ def _state_figures(inner: Any) -> list[dict[str, str]]:
 
 
 def _rank_figures(inner: Any) -> list[dict[str, str]]:
+    if not hasattr(inner, "rank_"):  # a context tree
+        return []
     found = [
         _figure(
             "Spectrum",

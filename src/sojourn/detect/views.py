@@ -1,0 +1,63 @@
+"""Views of a sequence: kinds of evidence, each one number, higher for the more unusual.
+
+- likelihood: mean surprise of a symbol under the model; stretch: that of the worst ten in a row.
+- contexts: mean surprise after contexts of up to six symbols; novelty: the strangest symbol after a
+  past that normal sequences have often and never continue so.
+- residuals by block (`residuals`): observed minus expected counts, stays among them.
+- end: surprise of the end after the last symbols; length: number of steps, in both directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.data.sequences import Sequences
+from sojourn.detect.contexts import Contexts
+from sojourn.detect.novelty import Encoded
+from sojourn.detect.residuals import Whitening, residuals
+
+Floats = NDArray[np.float64]
+
+STRETCH = 10  # steps
+MOST_SURPRISE = 50.0  # nats; an impossible symbol is no worse
+
+
+def views(
+    model: Any, contexts: Contexts, whitenings: dict[str, Whitening], encoded: Encoded
+) -> dict[str, Floats]:
+    """The value of each view for each sequence, (n,) each."""
+    sequences, after = encoded.known, contexts.follows(encoded)
+    parts = np.split(after.surprise, after.offsets[1:-1])  # each with its end
+    rows = [np.minimum(steps, MOST_SURPRISE) for steps in steps_surprise(model, sequences)]
+    observed, known = encoded.given.n_observed, np.maximum(sequences.n_observed, 1)
+    found = {
+        "likelihood": np.array([steps.sum() for steps in rows]) / known,
+        "stretch": np.array([worst_stretch(steps) for steps in rows]),
+        "contexts": np.array([steps.sum() for steps in parts]) / (observed + 1),
+        "novelty": np.maximum.reduceat(after.novelty, after.offsets[:-1]),
+        "end": after.surprise[after.offsets[1:] - 1],
+        "length": np.log1p(sequences.lengths),
+    }
+    possible = np.isfinite(model.score_samples(sequences))
+    found |= {name: np.full(len(sequences), np.inf) for name in whitenings}
+    if possible.any():
+        for name, block in residuals(model, sequences[possible]).items():
+            # Not the logarithm that `distance` is, in which extremes are hardly further off.
+            found[name][possible] = np.sqrt(np.expm1(whitenings[name].distance(block)))
+    return found
+
+
+def steps_surprise(model: Any, sequences: Sequences) -> list[Floats]:
+    """Surprise of the symbols of each sequence, without that of its end."""
+    rows = zip(model.surprise(sequences), sequences.lengths.tolist(), strict=True)
+    return [steps[:length] for steps, length in rows]
+
+
+def worst_stretch(steps: Floats) -> float:
+    """The highest mean of STRETCH steps in a row; what is shorter is filled up with zeros."""
+    total = np.append(0.0, np.cumsum(steps))
+    sums = total[STRETCH:] - total[:-STRETCH]
+    return float((sums.max() if sums.size else total[-1]) / STRETCH)
