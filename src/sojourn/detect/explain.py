@@ -146,7 +146,7 @@ def learn_norms(model: Any, sequences: Sequences) -> Norms:
     surprise = np.array([steps.mean(), steps.std()]) if steps.size else np.array([0.0, 1.0])
     logs = np.log1p(sequences.lengths)
     ends = np.quantile(sequences.lengths, [1 - MOST, MOST], method="inverted_cdf")
-    length = np.array([logs.mean(), max(float(logs.std()), LEAST_SPREAD), *ends])
+    length = np.array([logs.mean(), max(float(logs.std()), 10 * LEAST_SPREAD), *ends])
     by_symbol = (_shares(symbol_counts(sequences)), _firsts(sequences), surprise, length)
     if not model.has_states:
         none = np.empty((4, 0))
@@ -229,8 +229,8 @@ def explain(
             reasons += [*_of_stays(norms, names, stays), *_of_occupancy(norms, names, stays)]
         worth = [reason for reason in reasons if reason.weight >= NOTABLE]
         worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]
-        # A reason of the kind of evidence that counted most comes first.
-        worth.sort(key=lambda r: -r.weight * (1 + 2 * _share(r, shares[i])))
+        # After novel symbols, reasons of the kind of evidence that counted most come first.
+        worth.sort(key=lambda r: (r.kind != "novel", -r.weight * (1 + 2 * _share(r, shares[i]))))
         found.append((tuple(order), tuple(worth[:most])))
     return found
 
