@@ -1,7 +1,7 @@
 """Several views as one score: each is calibrated, then groups of them, then all together.
 
 The evidence of a value is -log p, where p is the fraction of held-out normal sequences whose value
-is as high. Beyond the highest of them p goes on to fall, slowly, so that extremes are still ranked.
+is as high. Beyond the highest of them p still falls, slowly, so that extremes are still ranked.
 Evidence of views is combined by a soft maximum, log Σ w e^-log p, which is the harmonic mean of the
 p-values: one strong view is enough, whatever the dependence between views. Views that look at the
 same thing are combined first, and the group is calibrated again: otherwise many weak views of
