@@ -7,6 +7,7 @@ decide: from coarse trees to fine ones, from one rank to its neighbours, stoppin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,7 +43,8 @@ COARSEST = 4
 CONTENDERS, NEAR = 6, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-FIRST_RANKS = (4, 16, 48)  # where a search begins that knows nothing better
+FIRST_RANKS = (4, 16, 48)  # where a search begins
+HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
 MAX_RANK = RANKS[-1]
 MOST_CONTEXTS = 4_000
 # Nats per outcome: a tree that is worse by this than a coarser one ends the search.
@@ -203,6 +205,18 @@ class _Search:
     def best(self) -> ContextTrial:
         return max(self.trials, key=lambda trial: trial.score)
 
+    def near(self) -> list[int]:
+        """Ranks to begin with: the best so far, and those that were not hopeless for the last tree.
+
+        A finer tree may make use of many directions where a coarse one has none.
+        """
+        if not self.trials:
+            return list(FIRST_RANKS)
+        last = [trial for trial in self.trials if trial.split_at == self.trials[-1].split_at]
+        most = max(trial.score for trial in last)
+        hopeless = {trial.rank for trial in last if trial.score < most - HOPELESS}
+        return [self.best.rank, *(r for r in FIRST_RANKS if r not in hopeless)]
+
     def improved(self, found: list[list[ContextTrial]]) -> bool:
         """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
         for trials in found:
@@ -223,14 +237,13 @@ class _Search:
         return ContextTrial(split_at, *sizes, *judged, len(self.heldout.at))
 
     def walk(
-        self, counts: ContextCounts, split_at: float, ranks: range, near: int | None, seed: int
+        self, counts: ContextCounts, split_at: float, ranks: range, near: Iterable[int], seed: int
     ) -> list[ContextTrial]:
-        """Trials of one tree: from a rank, or a few, to the best among its neighbours."""
+        """Trials of one tree: from a few ranks to the best among their neighbours."""
         trees, max_rank = counts.trees, ranks[-1]
         grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
-        first = [r for r in FIRST_RANKS if r in ranks] if near is None else [near]
-        waiting = sorted({int(np.searchsorted(grid, r)) for r in first or [max_rank]} - {len(grid)})
-        waiting = waiting or [len(grid) - 1]
+        first = [r for r in near if r in ranks] or [max_rank]
+        waiting = sorted({int(np.searchsorted(grid, r)) for r in first})
         found: dict[int, ContextTrial] = {}
         top = grid[min(waiting[-1] + 1, len(grid) - 1)]
         operators = learn_operators(counts, top, seed=seed)
@@ -265,11 +278,11 @@ def choose_trees(
     judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= JUDGED))
     search = _Search.of(judged if len(judged) else heldout, counts, ends)
     for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
-        near = search.best.rank if search.trials else None
+        near = search.near()
 
-        def compare(size: float, near: int | None = near) -> list[ContextTrial]:
+        def compare(size: float, near: list[int] = near) -> list[ContextTrial]:
             cut = fine.cut(size)
-            if near is not None and cut.n_pasts > MOST_CONTEXTS:
+            if search.trials and cut.n_pasts > MOST_CONTEXTS:
                 return []
             return search.walk(counts.grouped(cut), size, ranks, near, seed)
 
@@ -333,7 +346,7 @@ def learn_contexts(
         return fine.cut(size) if planned else fine
 
     def compare(size: float) -> list[ContextTrial]:
-        near = planned.rank if planned and planned.rank in ranks else None
+        near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
         return search.walk(counts.grouped(cut(size)), size, ranks, near, seed)
 
     if search.heldout:
