@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sojourn import HSMM, Params, SojournError, SpectralHSMM, scan
+from sojourn.scale import dask_pass
 from sojourn.scale.dask_pass import MOST_TOGETHER, _grouped
 from sojourn.scale.passes import Partitions, Pass
 from sojourn.spectral.moments import Tally
@@ -275,3 +276,71 @@ def test_progress_counts_partitions_on_the_driver(client, eight):
     assert done == sorted(set(done))
     assert seen[-1] == (8, 8)
     assert {n for _, n in seen} == {8}
+
+
+def schedule(pipe):
+    """Be a scheduler, until killed."""
+
+    async def main():
+        scheduler = distributed.Scheduler(host="127.0.0.1", dashboard=False)
+        await scheduler
+        pipe.send(scheduler.address)
+        await scheduler.finished()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def remote():
+    """A client of a scheduler in a process of its own, and that process."""
+    mine, its = PROCESSES.Pipe()
+    scheduler = PROCESSES.Process(target=schedule, args=(its,))
+    scheduler.start()
+    crew = Crew(mine.recv(), 1)
+    client = distributed.Client(crew.address, timeout=30)
+    client.wait_for_workers(1, timeout=60)
+    try:
+        yield client, scheduler
+    finally:
+        scheduler.kill()
+        scheduler.join()
+        crew.close()
+        client.close(timeout=1)
+
+
+class Slower(Slow):
+    def add(self, total, sequences, partition):
+        time.sleep(0.4)
+        return total
+
+
+@pytest.mark.parametrize("how", ["closed", "killed", "stopped"])
+def test_a_cluster_that_is_lost_is_one_sentence_and_the_checkpoint_is_complete(
+    remote, eight, how, tmp_path, monkeypatch
+):
+    """The client closed, the scheduler killed, and the network gone, as a stopped process shows."""
+    client, scheduler = remote
+    monkeypatch.setattr(dask_pass, "PATIENCE", 2.0)
+    monkeypatch.setattr(dask_pass, "ANSWER", 0.5)
+    path = tmp_path / "checkpoint"
+    how_to_fit = {"init": TRUTH, "tol": 0.0}
+    HSMM(2, 3, max_iter=2, **how_to_fit).fit(eight, client=client, checkpoint=path)
+    kept = path.read_bytes()
+    lose = {
+        "closed": client.close,
+        "killed": scheduler.kill,
+        "stopped": lambda: os.kill(scheduler.pid, signal.SIGSTOP),
+    }[how]
+    timer = threading.Timer(0.7, lose)
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(SojournError, match=r"the cluster was lost: its (client|scheduler)"):
+        Partitions.of(eight, client=client).run(Slower())
+    assert time.monotonic() - began < 15  # patience here is 2 s, and 20 s outside of tests
+    timer.join()
+    resumed = HSMM(2, 3, max_iter=4, **how_to_fit)
+    with pytest.raises(SojournError, match="the cluster was lost"):  # nor is it asked again
+        resumed.fit(eight, client=client, checkpoint=path, resume=True)
+    assert path.read_bytes() == kept
+    resumed = HSMM(2, 3, max_iter=4, **how_to_fit).fit(eight, checkpoint=path, resume=True)
+    assert same(resumed.params_, HSMM(2, 3, max_iter=4, **how_to_fit).fit(DATA).params_)

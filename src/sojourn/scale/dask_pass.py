@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from sojourn.scale.passes import Partitions
 
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
-PATIENCE = 60.0
+PATIENCE = 20.0
 POLL = 1.0
+ANSWER = 5.0  # seconds in which a scheduler says which workers it has
 # The most partitions of a task, so that little is lost with a worker; and towards the end the
 # shares of a thread in what is left, so that the last tasks are small and slower workers get fewer.
 MOST_TOGETHER, SHARES = 8, 2
+NO_ANSWER = "its scheduler does not answer"
 # Results that one task joins.
 JOINED = 4
 
@@ -39,8 +42,20 @@ P = TypeVar("P")
 def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
     """The total of a pass over all partitions, by the workers of a cluster."""
     _check_client(client)
+    from distributed.client import ClosedClientError
+    from distributed.comm.core import CommClosedError
+
+    try:
+        return _run(client, one, partitions)
+    except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
+        raise _lost(str(error) or type(error).__name__) from error
+
+
+def _run(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
     from distributed import KilledWorker
 
+    if (threads := _threads(client)) is None:
+        raise _lost("its client is closed" if client.status == "closed" else NO_ANSWER)
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
     # that read are many and need next to nothing, and deals them out evenly.
     name = secrets.token_hex(6)
@@ -51,7 +66,7 @@ def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outco
     }
     # Without its vocabulary, which may be larger than all else.
     bare = [replace(partition, vocabulary=None) for partition in partitions.items]
-    groups = _grouped(bare, sum(client.nthreads().values()))
+    groups = _grouped(bare, sum(threads.values()))
     keys: list[Key] = [(f"sojourn-parts-{name}", i) for i in range(len(groups))]
     level = client.map(run_group, groups, key=keys, **there, pure=False)
     done: SimpleQueue[Any] = SimpleQueue()
@@ -100,18 +115,16 @@ def _awaited(
         try:
             future = done.get(timeout=POLL)
         except Empty:
-            if client.scheduler_info()["workers"]:
+            if client.status == "closed":
+                raise _lost("its client was closed") from None
+            if threads := _threads(client):
                 seen_workers = time.monotonic()
             elif time.monotonic() - seen_workers > PATIENCE:
-                raise SojournError(
-                    f"the cluster has had no workers for {PATIENCE:.0f} s; start some and fit "
-                    f"again (with resume=True, if there is a checkpoint)"
-                ) from None
+                reason = "it has had no workers for a while" if threads == {} else NO_ANSWER
+                raise _lost(reason) from None
             continue
         if future.status == "cancelled":
-            raise SojournError(
-                "the cluster gave up on a task: its scheduler was restarted or closed"
-            )
+            raise _lost("its client or its scheduler was closed or restarted")
         if future.status != "finished":
             raise future.exception()
         if future.key in given and future.key not in finished:
@@ -122,6 +135,24 @@ def _awaited(
         if future.key == last.key:
             outcome: Outcome = last.result()
             return outcome
+
+
+def _threads(client: Any) -> dict[str, int] | None:
+    """Threads of each worker; None where the scheduler does not answer."""
+    if client.status != "running" or client.scheduler is None:
+        return None
+    try:
+        found: dict[str, int] = client.sync(client.scheduler.ncores, callback_timeout=ANSWER)
+    except (OSError, TimeoutError, RuntimeError):
+        return None
+    return found
+
+
+def _lost(reason: str) -> SojournError:
+    return SojournError(
+        f"the cluster was lost: {reason}; connect to one that runs and fit again (with "
+        f"resume=True, if there is a checkpoint)"
+    )
 
 
 def _explained(client: Any, error: Any, given: Groups, shared: dict[str, Any]) -> SojournError:
