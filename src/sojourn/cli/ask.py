@@ -83,6 +83,14 @@ def predict(saved: Saved, data: Data, horizon: int, top: int, output: Output) ->
     sequences = data.read(model)
     with status("predicting"):
         p = model.predict_next(sequences, horizon=horizon)
+    if getattr(model, "channels_", ()):
+        low, median, high = np.moveaxis(p.quantiles, 1, 0)
+        columns = {"mean": p.mean, "5 %": low, "50 %": median, "95 %": high}
+        ids = np.repeat(sequences.ids, len(p.channels))
+        channels = np.tile(p.channels, len(sequences))
+        flat = {name: table.ravel() for name, table in columns.items()}
+        output.write({"id": ids, "channel": channels, **flat})
+        return
     order = np.argsort(-p, axis=1, kind="stable")[:, : top or None]
     output.write(
         {

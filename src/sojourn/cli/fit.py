@@ -186,6 +186,8 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["passes over the data"] = round(model.n_passes_, 2)
     else:
         facts |= _spectral_facts(model)
+    if getattr(model, "channels_", ()):
+        return facts | {"channels": ", ".join(model.channels_), "emission": model.params_.density}
     n = len(model.vocabulary_)
     shown = ", ".join(repr(symbol) for symbol in model.vocabulary_[:12].tolist())
     facts["symbols"] = n
@@ -223,6 +225,14 @@ def _states(model: Any) -> dict[str, Any]:
         "state": states,
         "start": params.start,
         "mean duration": model.expected_durations_,
-        "symbols": [most(row, symbols) for row in params.emission],
+        **_observed(model, [most(row, symbols) for row in params.emission]),
         "next": [most(row, states) for row in params.transition],
     }
+
+
+def _observed(model: Any, symbols: list[str]) -> dict[str, list[str]]:
+    """What each state emits, in words."""
+    density = model.params_.density
+    if density is None:
+        return {"symbols": symbols}
+    return {"values": [density.sentence(x, model.channels_) for x in range(density.n_states)]}

@@ -70,7 +70,8 @@ class Data(NamedTuple):
             how[name] = False if no else how[name]
         if not how["missing"]:
             del how["missing"]
-        return cls(files, how)
+        values = how.pop("values")
+        return cls(files, how | ({"values": values.split(",")} if values else {}))
 
     def read(self, model: Any = None, unknown: str = "") -> Sequences:
         """All sequences, in the vocabulary of a model if one is given; `unknown` overrides its."""
@@ -82,6 +83,8 @@ class Data(NamedTuple):
             if len(self.files) == 1:
                 return sources.read(self.files[0], **how)
             parts = list(sources.scan(self.files, **how, rows_per_partition=None))
+            if "values" in how:
+                return parts[0].concatenate(parts)
             every = sorted({symbol for part in parts for symbol in part.vocabulary.tolist()})
             return Sequences.concatenate(part.recode(every) for part in parts)
 
@@ -117,6 +120,9 @@ class Data(NamedTuple):
     def _how(self, model: Any, unknown: str = "") -> dict[str, Any]:
         if model is None:
             return self.how
+        channels = getattr(getattr(model, "model_", model), "channels_", ())
+        if channels:
+            return {"values": list(channels), **self.how}
         unknown = unknown or model.unknown
         unknown = "add" if unknown == "novel" else unknown
         return self.how | {"vocabulary": model.vocabulary_, "unknown": unknown}
@@ -190,6 +196,7 @@ reads_data = grouped(
     ),
     click.option("--time", metavar="COLUMN", help="Column with the time (guessed if omitted)."),
     click.option("--symbol", metavar="COLUMN", help="Column with the symbol (guessed if omitted)."),
+    click.option("--values", metavar="A,B,...", help="Columns with measurements (HSMM)."),
     click.option("--no-id", is_flag=True, help="The file is one sequence."),
     click.option("--no-time", is_flag=True, help="Keep the order of the file."),
     click.option("--from", "format", type=FORMAT, help="Format (by the file name if omitted)."),

@@ -133,12 +133,14 @@ def long(sequences: Any, **more: Any) -> dict[str, Any]:
     lengths = sequences.lengths
     starts = np.repeat(sequences.offsets[:-1], lengths)
     symbols = [*sequences.vocabulary.tolist(), None]  # code -1 is the last
-    return {
-        "id": np.repeat(sequences.ids, lengths),
-        "position": np.arange(sequences.n_total) - starts,
-        "symbol": [symbols[code] for code in sequences.codes.tolist()],
-        **more,
-    }
+    seen: dict[str, Any] = {"symbol": [symbols[code] for code in sequences.codes.tolist()]}
+    if channels := getattr(sequences, "channels", ()):
+        seen = dict(zip(channels, sequences.values.T, strict=True))
+        for name, known in sequences.categories.items():
+            words = [*known.tolist(), None]
+            seen[name] = [words[code] for code in np.nan_to_num(seen[name], nan=-1).astype(int)]
+    position = np.arange(sequences.n_total) - starts
+    return {"id": np.repeat(sequences.ids, lengths), "position": position, **seen, **more}
 
 
 _TEXT = {"table": _table, "csv": _csv, "json": _json}

@@ -131,6 +131,10 @@ class SequenceModel(BaseEstimator, ABC):
             return scan
         return replace(scan, layout=replace(scan.layout, empty=False))
 
+    def _own(self, scan: Scan) -> Scan:
+        """A scan that is read in the symbols of training."""
+        return replace(self._readable(scan), given=self.vocabulary_, unknown=self.unknown)
+
     def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
         """Sequences in memory, or the partitions of a scan."""
         if isinstance(X, Scan):
@@ -177,8 +181,7 @@ def score_scan(
     """Scores of all sequences of a scan, read partition by partition, by threads or a cluster."""
     check_is_fitted(model)
     _no_lengths(lengths)
-    own = replace(model._readable(scan), given=model.vocabulary_, unknown=model.unknown)
-    partitions = replace(Partitions.of(own, model.n_jobs, client), watch=watch)
+    partitions = replace(Partitions.of(model._own(scan), model.n_jobs, client), watch=watch)
     found = partitions.run(_Scoring(model._scorer(), model.ends))
     fields = ("ids", "lengths", "observed", "log_prob")
     return Scores(*(np.concatenate([getattr(s, name) for s in found]) for name in fields))

@@ -25,7 +25,7 @@ from sojourn.em.numbers import Wish, labelled_numbers, start_numbers
 from sojourn.em.start import fit_params, with_tails_and_ends
 from sojourn.emissions import Categorical, Emission
 from sojourn.errors import SojournError
-from sojourn.estimators.numbers import emission_for
+from sojourn.estimators.numbers import emission_for, in_channels, numbers_of
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
 from sojourn.exact.params import Params, allows_self_transitions
@@ -196,8 +196,10 @@ class HSMM(StateModel):
         """
         data = self._training_data(X, lengths, client)
         emission: Emission = Categorical()
-        if isinstance(data, Signals):
-            emission, data = emission_for(self.emissions, data)
+        numbers = numbers_of(data)
+        if numbers is not None:
+            emission, numbers = emission_for(self.emissions, numbers)
+            data = numbers if isinstance(data, Sequences) else in_channels(data, numbers.channels)
         check_choice("unknown", self.unknown, ("error", "missing"))
         if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
@@ -221,7 +223,7 @@ class HSMM(StateModel):
         show = Progress(self.verbose, positive_int("max_iter", self.max_iter), data)
         seed = 0 if self.random_state is None else self.random_state
         with show:
-            if isinstance(data, Signals) and not isinstance(init, Params):
+            if numbers is not None and not isinstance(init, Params):
                 em = partial(
                     run_em,
                     tol=1e-6,
@@ -229,7 +231,7 @@ class HSMM(StateModel):
                     durations=self.durations,
                     left_censored=self.left_censored,
                 )
-                init = start_numbers(data, wish, init, em, seed, self.n_jobs)
+                init = start_numbers(numbers, wish, init, em, seed, self.n_jobs)
             result = fit_params(
                 replace(data, watch=show.watch) if isinstance(data, Partitions) else data,
                 n_x,
@@ -261,7 +263,7 @@ class HSMM(StateModel):
         }
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
-        learned |= {"channels_": data.channels if isinstance(data, Signals) else ()}
+        learned |= {"channels_": () if numbers is None else numbers.channels}
         self.__dict__.update(learned)  # all or, if interrupted, nothing
         _warn_of_limit(params)
         return self

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
+from sojourn.em.numbers import STEPS_FOR_STARTS
 from sojourn.emissions import Categorical, Channels, Emission, Gaussian
 from sojourn.errors import SojournError
 from sojourn.exact.forward import next_states
+from sojourn.io.sources import Scan
+from sojourn.scale.passes import Partitions
 
 if TYPE_CHECKING:
     from sojourn.exact.params import Params
@@ -20,8 +24,45 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 LEVELS = (0.05, 0.5, 0.95)
+PARTITIONS_FOR_STARTS = 8
 HALVINGS = 80
 FARTHEST = 1e300  # where the search for a quantile gives up
+
+
+def numbers_of(data: Sequences | Partitions) -> Signals | None:
+    """Measurements to choose an emission and starts by: all, or some partitions of a scan."""
+    if isinstance(data, Sequences):
+        return data if isinstance(data, Signals) else None
+    if not data.items or not data.items[0].layout.values:
+        return None
+    parts: list[Sequences] = []
+    places = np.unique(np.linspace(0, len(data.items) - 1, PARTITIONS_FOR_STARTS).astype(int))
+    for place in places[np.argsort(places % 2, kind="stable")]:
+        parts.append(data.items[place].read())
+        if sum(part.n_total for part in parts) >= 2 * STEPS_FOR_STARTS:
+            break
+    found = Signals.concatenate(parts)
+    if found.categories:
+        raise SojournError(
+            f"channel {next(iter(found.categories))!r} holds strings, which a scan of measurements "
+            f"does not take; read the files instead"
+        )
+    return found
+
+
+def in_channels(data: Partitions, names: Sequence[str]) -> Partitions:
+    """Partitions that are read with these columns, in this order."""
+    return replace(data, items=tuple(_in_columns(item, names) for item in data.items))
+
+
+def scan_in_channels(scan: Scan, names: Sequence[str]) -> Scan:
+    """A scan that is read with these columns, in this order."""
+    return _in_columns(scan, names)
+
+
+def _in_columns(source: Any, names: Sequence[str]) -> Any:
+    layout = replace(source.layout, values=tuple(names), symbol=names[0])
+    return replace(source, layout=layout)
 
 
 def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission, Signals]:

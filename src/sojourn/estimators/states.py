@@ -15,7 +15,12 @@ from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
-from sojourn.estimators.numbers import next_values, signals_for, signals_of
+from sojourn.estimators.numbers import (
+    next_values,
+    scan_in_channels,
+    signals_for,
+    signals_of,
+)
 from sojourn.estimators.select import n_parameters
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
@@ -259,6 +264,10 @@ class StateModel(SequenceModel):
         if density is None or isinstance(X, Scan):
             return super()._encode(X, lengths, client)
         return signals_for(density, self.channels_, self.unknown, as_signals(X, lengths))
+
+    def _own(self, scan: Scan) -> Scan:
+        own = super()._own(scan)
+        return own if self._fitted().density is None else scan_in_channels(own, self.channels_)
 
     def _fitted(self) -> Params:
         check_is_fitted(self)

@@ -43,6 +43,8 @@ def open_table(path: str, layout: Layout) -> TableFile:
                 f"{', '.join(map(repr, names[:12]))}"
             )
         type = file.schema.field(name).type
+        if name in layout.values:
+            continue  # any type; `signals` reads them
         if name != layout.time:
             check_type(type, name, "id" if name == layout.id else "symbol", path)
         elif not is_time(type):

@@ -106,6 +106,8 @@ class Survey:
         """Pass over one more file; of Parquet and Arrow the symbols only if they are wanted."""
         if self.layout.format in ("parquet", "arrow"):
             self._add_table(path, symbols)
+        elif self.layout.values:
+            self.partitions.append(Partition(path, self.layout))
         else:
             self._add_text(path)
 

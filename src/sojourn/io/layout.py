@@ -46,11 +46,12 @@ class Layout:
     clock: Clock | None = None  # what events become, by their times
     lifecycle: str | None = None  # the column with what happened to an activity
     transition: str | None = None  # which of these to keep, or "all"
+    values: tuple[str, ...] = ()  # columns of measurements; then `symbol` is the first of them
 
     @property
     def wanted(self) -> tuple[str, ...]:
         """Names of the columns to read."""
-        columns = (self.id, self.time, self.symbol, self.lifecycle)
+        columns = (self.id, self.time, self.symbol, self.lifecycle, *self.values[1:])
         return tuple(name for name in columns if name is not None)
 
 

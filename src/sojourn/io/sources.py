@@ -21,6 +21,7 @@ from sojourn.data import adapters
 from sojourn.data.clock import Clock
 from sojourn.data.columns import Column
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import MEASURED
 from sojourn.errors import SojournError
 from sojourn.io.layout import ALL_ROWS, TEXT, Layout, Malformed, Span, format_of
 
@@ -57,6 +58,7 @@ def read(
     zone: str | None = None,
     gaps: Iterable[Any] | None = None,
     lifecycle: str | None = None,
+    values: Iterable[str] | str | None = None,
 ) -> Sequences:
     r"""Sequences from one file.
 
@@ -98,6 +100,8 @@ def read(
     lifecycle : str, optional
         Which events of a log to keep by their ``lifecycle:transition``, such as ``"complete"``; or
         ``"all"``, which adds it to the symbol, as in ``"pay+complete"``.
+    values : list of str, optional
+        Columns with measurements, of a CSV, TSV, Parquet or Arrow file: the result is `Signals`.
 
     Returns
     -------
@@ -119,7 +123,7 @@ def read(
     """
     how = (delimiter, missing, on_error, max_expansion, quiet, empty)
     clock = Clock.of(every, fill, max_gap, zone, gaps)
-    layout = _layout(os.fspath(path), format, (id, time, symbol), *how, clock, lifecycle)
+    layout = _layout(os.fspath(path), format, (id, time, symbol), *how, clock, lifecycle, values)
     layout = replace(layout, times=True)
     return Partition(os.fspath(path), layout, vocabulary=vocabulary, unknown=unknown).read()
 
@@ -145,6 +149,7 @@ def scan(
     zone: str | None = None,
     gaps: Iterable[Any] | None = None,
     lifecycle: str | None = None,
+    values: Iterable[str] | str | None = None,
     rows_per_partition: int | None = ROWS_PER_PARTITION,
 ) -> Scan:
     """Sequences from many or large files, read partition by partition when they are needed.
@@ -160,7 +165,7 @@ def scan(
         A pattern such as ``"events/*.parquet"``, or the files.
     id, time, symbol, format, delimiter, missing, on_error, vocabulary, unknown
         As in `read`.
-    max_expansion, quiet, empty, every, fill, max_gap, zone, gaps, lifecycle
+    max_expansion, quiet, empty, every, fill, max_gap, zone, gaps, lifecycle, values
         As in `read`; times are not kept.
     rows_per_partition : int or None
         Approximate number of symbols per partition; None makes each file one partition.
@@ -187,7 +192,8 @@ def scan(
     files = _listed(paths)
     how = (delimiter, missing, on_error, max_expansion, quiet, empty)
     clock = Clock.of(every, fill, max_gap, zone, gaps)
-    layout = _layout(files[0], format, (id, time, symbol), *how, clock, lifecycle)
+    layout = _layout(files[0], format, (id, time, symbol), *how, clock, lifecycle, values)
+    vocabulary = MEASURED if layout.values else vocabulary
     return Scan(files, layout, vocabulary, unknown, rows_per_partition)
 
 
@@ -228,6 +234,8 @@ class Partition:
         from sojourn.io.gather import gather
 
         malformed = Malformed(self.path, self.layout.on_error)
+        if self.layout.values:
+            from sojourn.io.signals import gather_signals as gather
         sequences = gather(self, partial(rows_of, self), malformed)
         if self.size not in (None, sequences.n_total):
             raise SojournError(
@@ -336,6 +344,7 @@ def _layout(
     empty: bool,
     clock: Clock | None,
     lifecycle: str | None,
+    values: Iterable[str] | str | None,
 ) -> Layout:
     """The layout of a file; what had to be guessed is printed."""
     check_choice("on_error", on_error, ("raise", "skip"))
@@ -354,7 +363,16 @@ def _layout(
         clock=clock,
         transition=lifecycle,
     )
+    measured = (values,) if isinstance(values, str) else tuple(values or ())
+    if measured:
+        if layout.format not in ("csv", "tsv", "parquet", "arrow") or columns[2] or clock:
+            raise SojournError(
+                f"{path}: values= are columns of measurements in a CSV, TSV, Parquet or Arrow "
+                f"file; leave symbol=, every= and gaps= out"
+            )
+        columns = (*columns[:2], measured[0])
     layout, guesses = resolve(path, layout, *columns, format_given=format is not None)
+    layout = replace(layout, values=measured)
     if clock is not None and layout.time is None:
         raise SojournError(f"{path}: every= and gaps= need times; pass time= the column with them")
     if guesses and not quiet:

@@ -1,0 +1,92 @@
+"""Measurements from files: the same values as in memory, and fits of scans."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import sojourn as sj
+from sojourn import HSMM, Signals, SojournError
+from sojourn import emissions as em
+
+RNG = np.random.default_rng(0)
+N, LENGTH = 40, 30
+LEVEL = np.tile(np.repeat([0.0, 5.0], 5), N * LENGTH // 10)
+TABLE = {
+    "engine": np.repeat(np.arange(N), LENGTH),
+    "second": np.tile(np.arange(LENGTH), N),
+    "speed": LEVEL + RNG.normal(size=N * LENGTH),
+    "load": RNG.normal(size=N * LENGTH) - LEVEL,
+}
+SIGNALS = Signals.from_table(TABLE, id="engine", time="second", values=["speed", "load"])
+COLUMNS = {"id": "engine", "time": "second", "values": ["speed", "load"]}
+
+
+def write(path):
+    table = pa.table(TABLE)
+    if path.suffix == ".parquet":
+        pa.parquet.write_table(table, path, row_group_size=100)
+    elif path.suffix == ".arrow":
+        pa.feather.write_feather(table, path, compression="uncompressed")
+    else:
+        mark = {"delimiter": "\t"} if path.suffix == ".tsv" else {}
+        pa.csv.write_csv(table, path, pa.csv.WriteOptions(**mark))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "tsv"])
+def test_files_hold_what_memory_holds(tmp_path, ending):
+    found = sj.read(write(tmp_path / f"sensors.{ending}"), **COLUMNS)
+    np.testing.assert_array_equal(found.values, SIGNALS.values)
+    np.testing.assert_array_equal(found.ids, SIGNALS.ids)
+    assert found.channels == ("speed", "load")
+
+
+def test_rows_need_not_be_in_order_and_may_be_missing(tmp_path):
+    path = tmp_path / "few.csv"
+    path.write_text("engine,second,speed,load\nb,2,1.5,\na,1,0.5,2\nb,1,,3\n")
+    found = sj.read(path, **COLUMNS)
+    assert found.ids.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(found[1], [[np.nan, 3.0], [1.5, np.nan]])
+
+
+def test_a_scan_fits_and_scores_as_the_data_in_memory_do(tmp_path):
+    scan = sj.scan(write(tmp_path / "sensors.parquet"), **COLUMNS, rows_per_partition=300)
+    assert len(scan) > 2
+    options = {"max_iter": 6, "tol": 0.0, "tail": False}
+    ours = HSMM(2, 6, **options).fit(scan)
+    start = ours.params_
+    here = HSMM(2, 6, init=start, **options).fit(SIGNALS)
+    there = HSMM(2, 6, init=start, **options).fit(scan)
+    assert here.history_ == there.history_  # to the bit
+    np.testing.assert_array_equal(ours.score_samples(scan), ours.score_samples(SIGNALS))
+    assert ours.score(scan) == pytest.approx(ours.score(SIGNALS))
+    assert ours.bic(scan) == pytest.approx(ours.bic(SIGNALS))
+    np.testing.assert_allclose(np.sort(ours.params_.density.means[:, 0]), [0, 5], atol=0.3)
+
+
+def test_a_scan_is_read_in_the_order_of_the_emission(tmp_path):
+    path = write(tmp_path / "sensors.parquet")
+    kinds = em.Channels({"load": em.StudentT(), "speed": em.Gaussian()})
+    scan = sj.scan(path, **COLUMNS, rows_per_partition=300)
+    model = HSMM(2, 5, emissions=kinds, max_iter=4).fit(scan)
+    assert model.channels_ == ("load", "speed")
+    np.testing.assert_array_equal(model.score_samples(scan), model.score_samples(SIGNALS))
+
+
+def test_bad_files_and_columns_are_named(tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("engine,second,speed\na,1,0.5\na,2,fast\n")
+    found = sj.read(path, id="engine", time="second", values=["speed"])
+    with pytest.raises(SojournError, match="channel 'speed' holds symbols"):
+        HSMM(2, 3, emissions=em.Gaussian()).fit(found)
+    with pytest.raises(SojournError, match="'sped'"):
+        sj.read(path, id="engine", time="second", values=["sped"])
+    with pytest.raises(SojournError, match="leave symbol="):
+        sj.read(path, symbol="speed", values=["speed"])
+    lines = tmp_path / "a.txt"
+    lines.write_text("a b c\n")
+    with pytest.raises(SojournError, match="values= are columns of measurements"):
+        sj.read(lines, values=["a"])
