@@ -11,17 +11,25 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sojourn.cli.interrupt import INTERRUPTED, leave, prompt_interrupts
 from sojourn.errors import printable
 
 if TYPE_CHECKING:
     import click
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as a shell has it
+BROKEN_PIPE = 141  # as a shell has it
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command and exit: 0 done, 1 a problem with data or arguments, 2 usage."""
-    sys.exit(run(args))
+    try:
+        with prompt_interrupts():
+            code = run(args)
+    except KeyboardInterrupt:  # before a command ran, or after
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        leave()  # threads that are still at work would be waited for
+    sys.exit(code)
 
 
 def run(args: Sequence[str] | None = None) -> int:

@@ -9,12 +9,13 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from sojourn.errors import SojournError
 
 _KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link to itself"}
+_drafts: set[str] = set()  # files under way, of any thread
 MAX_NAME = 255  # bytes of a file name, on every file system in use
 
 
@@ -41,6 +42,7 @@ def atomic_write(
         raise SojournError(f"{os.fspath(path)} is a {kind}; give the path of a file")
     folder, name = os.path.split(target)
     draft = os.path.join(folder, _draft_name(name))
+    _drafts.add(draft)
     try:
         with open(draft, mode.replace("w", "x"), **text) as file:
             if old is not None:
@@ -51,11 +53,21 @@ def atomic_write(
         if check is not None:
             check(draft)
         os.replace(draft, target)
-    except BaseException:
-        if os.path.exists(draft):
-            os.remove(draft)
-        raise
+    finally:
+        _remove(draft)  # where it has not been put in place
     _sync_folder(folder)
+
+
+def remove_drafts() -> None:
+    """Remove all files under way: for a process that is about to end without further ado."""
+    for draft in tuple(_drafts):
+        _remove(draft)
+
+
+def _remove(draft: str) -> None:
+    with suppress(FileNotFoundError):
+        os.remove(draft)
+    _drafts.discard(draft)
 
 
 def check_no_device(path: str | os.PathLike[str]) -> None:
