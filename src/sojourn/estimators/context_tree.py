@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Any, Self
 
+from sklearn.utils.validation import check_is_fitted
+
 from sojourn.checks import check_choice
 from sojourn.contexts.counts import ContextTally
 from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
@@ -81,4 +83,5 @@ class ContextTree(PredictiveModel):
     @cached_property
     def _model(self) -> ContextModel:
         """What was learned, laid out for scoring, once for each fit."""
+        check_is_fitted(self)
         return ContextModel(self.trees_, None, self.followers_, 0.0, self.ends)

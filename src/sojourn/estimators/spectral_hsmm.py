@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sojourn.checks import check_choice, positive_int
@@ -353,13 +354,15 @@ class SpectralHSMM(PredictiveModel):
     @cached_property
     def _model(self) -> ContextModel | WindowModel:
         """What was learned, laid out for scoring, once for each fit."""
-        if self.algorithm != "contexts":
+        check_is_fitted(self)
+        if not hasattr(self, "trees_"):
             return WindowModel(self.operators_, self.epsilon_)
         parts = (self.trees_, self.operators_, self.followers_, self.weight_)
         return ContextModel(*parts, self.ends)
 
     def _scorer(self) -> Scorer:
         if self.filter == "raw":
+            self._check_arguments()  # the filter may have been changed since the fit
             return partial(_raw, self.operators_)
         return super()._scorer()
 
