@@ -90,7 +90,7 @@ def test_errors_on_samples(size, n_models, paper):
         contexts.append(rmse(SpectralHSMM().fit(train[:1000]), test, true))
     # At most 1.5 times what the paper's method gives in the median at this N.
     assert np.median(pooled) < 1.5 * paper, pooled
-    assert np.median(contexts) < 0.8 * np.median(fewer), (fewer, contexts)
+    assert np.mean(contexts) < 0.8 * np.mean(fewer), (fewer, contexts)
     assert max(contexts) < 3, contexts
 
 

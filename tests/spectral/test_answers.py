@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from sojourn import Params, Sequences
 from sojourn.contexts.counts import ContextTally
@@ -24,10 +25,12 @@ DATA = Sequences.from_lists(ROWS, empty=True)
 
 def learned(ends=True, rank=6, weight=0.7):
     """A model of DATA with operators and a context tree."""
-    trees, trials = choose_trees(Sample.of(DATA), N_O, ends, range(rank, rank + 1), 1)
-    tally = ContextTally(trees)
-    tally.add(DATA, 1)
-    model, _ = learn_contexts(tally.moments(), ends, range(rank, rank + 1), trials, 1)
+    ranks = range(rank, rank + 1)
+    with threadpool_limits(1, user_api="blas"):  # threads would only wait for each other
+        trees, plan = choose_trees(Sample.of(DATA), N_O, ends, ranks, 1)
+        tally = ContextTally(trees)
+        tally.add(DATA, 1)
+        model, _ = learn_contexts(tally.moments(), ends, ranks, plan, 1)
     return replace(model, weight=weight)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from sojourn import Params, Sequences
 from sojourn.contexts.counts import ContextTally
@@ -22,6 +23,13 @@ from sojourn.spectral.choice import (
 PARAMS = Params.random(3, 4, 4, rng=0)
 DATA = PARAMS.sample(500, 40, rng=1)
 RANKS = range(1, 65)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread_in_the_linear_algebra():
+    """As in a fit: the same bits, and no threads that wait for each other."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def counted(data, trees):

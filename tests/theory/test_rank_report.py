@@ -9,11 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sojourn.spectral.exact_moments import step_matrix
 
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 from sojourn.spectral.windows import contiguous_offsets, theorem_offsets, window_length
+from sojourn.theory.exact_moments import step_matrix
 from sojourn.theory.modular import PRIME, inverse, product, residues, row_basis
 from sojourn.theory.rank_report import exact_rank_report, rank_report
 from sojourn.theory.step import (
