@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
 from sojourn.spectral.operators import inverse
 
@@ -32,6 +33,32 @@ COMBINATIONS = 20  # eigenvectors of as many random combinations are pooled
 CLUSTERINGS = 5  # clusterings from random centres; the tightest is taken
 ROUNDING = 1e-13  # of singular values, relative to the largest
 SMOOTHING = 0.1  # what comes from moments is no more certain than this
+
+
+def count_around(sequences: Sequences, length: int) -> NDArray[np.int64]:
+    """Counts of each symbol with the windows of this length before and after it.
+
+    Parameters
+    ----------
+    sequences : Sequences
+    length : int
+        Symbols of a window.
+
+    Returns
+    -------
+    array (n_o ** length, n_symbols, n_o ** length)
+    """
+    n_o, codes = sequences.n_symbols, sequences.codes.astype(np.int64)
+    width = 2 * length + 1
+    n = max(len(codes) - width + 1, 0)
+    owner = np.repeat(np.arange(len(sequences)), sequences.lengths)
+    inside = owner[:n] == owner[width - 1 :]  # not over the end of a sequence
+    key = np.zeros(n, np.int64)
+    for j in range(width):
+        key = key * n_o + codes[j : j + n]
+        inside &= codes[j : j + n] >= 0
+    counts = np.bincount(key[inside], minlength=n_o**width)
+    return counts.reshape(n_o**length, n_o, n_o**length)
 
 
 def recover_emission(

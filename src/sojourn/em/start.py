@@ -4,50 +4,60 @@ EM converges to the local optimum of its start's basin, and most of its steps ar
 Neither the choice of the basin nor those steps need all the data. So several starts take a few
 steps each on a small sample, and the better ones continue; the winner runs on samples that grow
 fourfold; and only the last steps, which settle what the samples left open, are taken on everything.
+
+Two kinds of starts are raced, since neither is always the better: emissions recovered from moments
+(`recovery`), which find states that emit differently, and clustered pasts (`predictive`), which
+find states that promise different futures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from sojourn.data.sequences import Sequences
 from sojourn.em.em import EMResult, State, run_em
-from sojourn.em.recovery import recover_emission, starting_from
+from sojourn.em.enlarge import with_durations
+from sojourn.em.predictive import Size, cluster_pasts, counted
+from sojourn.em.recovery import count_around, recover_emission, starting_from
 from sojourn.em.subsample import LARGEST, draw_samples, gathered, sample_sizes
 from sojourn.errors import SojournError
 from sojourn.exact.forward import log_prob
 from sojourn.exact.params import Params, Rng, allows_self_transitions
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.scale.threads import in_order
-from sojourn.spectral.moment_tables import Form, Gapped, Shape
-from sojourn.spectral.moments import WindowTally
 
 # Symbols of the smallest sample for each free parameter.
-SYMBOLS_PER_PARAMETER = 256
-# Random starts beside the spectral ones, and where there are no others.
-N_RANDOM, N_RANDOM_ALONE = 4, 8
+SYMBOLS_PER_PARAMETER = 64
+# Symbols that starts are made from, at most.
+SYMBOLS_FOR_STARTS = 1 << 18
+# Random starts, where they are asked for.
+N_RANDOM = 8
 # Passes of each round of the race, and how many starts are left after it. The last round is run on
 # the next larger sample: optima that are alike on a small sample may differ on a larger one.
-ROUNDS = ((20, 4), (40, 2), (30, 1))
+ROUNDS = ((10, 4), (20, 2), (20, 1))
+# Free steps of the models in the first rounds, if stays may be longer; some have a single one. So
+# sizes that differ only in max_duration race the same models.
+FEW_STEPS = 5
 # What a step must gain to be worth another, if nothing else is asked for: nats per symbol, and in
-# all. Models that differ by less than the second cannot be distinguished by any data.
-GAIN_PER_SYMBOL, TOTAL_GAIN = 1e-8, 0.005
+# all for each parameter. A fit is half a nat per parameter better than the truth: what is left to
+# gain is then far below what is noise.
+GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 1e-6, 2e-4
 # Passes on each of the growing samples.
-STAGE = 60
+STAGE = 40
 # Longer sequences are cut, for samples only; a cut spoils one stay, so pieces hold many.
 STAYS_PER_PIECE = 32
 # Rare things may be absent from a sample: it must not rule them out.
-SAMPLE_PSEUDOCOUNT = 1.0
+SAMPLE_PSEUDOCOUNT = 0.1
 # Where EM starts from for the ends, and the mean of the tails in units of max_duration.
 FIRST_END, FIRST_BEYOND = 0.1, 1.0
-# Windows whose moments the starts are recovered from: length, and ranks a n_x + b as (a, b).
-WINDOWS = ((1, ((1, 0),)), (2, ((1, 0), (1, 1), (2, 0))), (3, ((1, 1), (2, 0))))
+# Windows whose moments the starts are recovered from: length, and ranks as multiples of n_x.
+WINDOWS = ((1, (1,)), (2, (1, 2)), (3, (2,)))
 MAX_WINDOWS = 256
 MAX_ENTRIES = 1 << 21
 
@@ -88,31 +98,35 @@ def fit_params(
 ) -> EMResult:
     """The model of this size under which the sequences are most likely.
 
-    `init` is "spectral" for a race of starts recovered from moments and random ones, "moments" for
-    the likeliest of them without a race, "random" for a race of random ones, or a given start. The
-    progress is given to `save` after each round of the race and each pass of a longer run; one that
-    is given as `saved` is continued. Work on samples counts in proportion in ``n_passes``. `tail`
-    says which states have a tail, `ends` whether sequences end; a start that is given has its own.
+    `init` is "spectral" for a race of starts from moments and from clustered pasts, "states" or
+    "moments" for the likeliest of either kind without a race, "random" for a race of random ones,
+    or a given start. The progress is given to `save` after each round of the race and each pass of
+    a longer run; one that is given as `saved` is continued. Work on samples counts in proportion in
+    ``n_passes``. `tail` says which states have a tail, `ends` whether sequences end; a start that
+    is given has its own.
     """
     # Not the generator of the seed itself: whoever drew a model by the same seed would find that
     # very model among the starts.
     for_salt, for_starts = np.random.default_rng(rng).spawn(2)
     salt = int(for_salt.integers(2**63))  # which a fit that is resumed draws again
-    size = _Size(n_states, max_duration, n_symbols)
     if labels is not None and not isinstance(init, Params):
         raise SojournError("labels name the states: give a start whose states they are")
     loops = allows_self_transitions(n_states, max_duration, self_transitions)
-    progress = saved or _first(data, size, init, loops, for_starts, n_jobs)
-    if saved is None and not isinstance(init, Params):
-        models = tuple(with_tails_and_ends(model, tail, ends) for model in progress.models)
-        progress = replace(progress, models=models)
+    begun = np.broadcast_to(np.asarray(tail, dtype=bool), n_states)
+    size = Size(n_states, max_duration, n_symbols, loops, begun, ends)
+    progress = saved or Saved(_sizes(data))
     if isinstance(data, Partitions):
         data = data.sized(progress.sizes)
-    samples = _Samples(data, size, salt, ends)
-    if init == "moments" and len(progress.models) > 1:
-        sample = samples.drawn[0]
-        best = max(progress.models, key=lambda p: float(log_prob(p, sample, n_jobs=n_jobs).sum()))
-        progress = replace(progress, models=(best,))
+    samples = _Samples(data, size, salt)
+    if isinstance(init, Params):
+        progress = saved or replace(progress, models=(init,))
+    elif saved is None:
+        with threadpool_limits(1):  # several threads would add in any order
+            models = _starts(init, samples, size, for_starts)
+        if init in ("states", "moments"):
+            sample = samples.drawn[0]
+            models = [max(models, key=lambda p: log_prob(p, sample, n_jobs=n_jobs).sum())]
+        progress = replace(progress, models=tuple(models))
 
     def passed(state: State) -> None:
         if save is not None:
@@ -125,10 +139,11 @@ def fit_params(
             em,
             data=sample,
             max_iter=passes,
-            tol=GAIN_PER_SYMBOL if tol is None else tol,
-            pseudocount=max(pseudocount, SAMPLE_PSEUDOCOUNT),
+            tol=_enough(size, sample.n_total) if tol is None else tol,
+            pseudocount=max(pseudocount, SAMPLE_PSEUDOCOUNT if sample is not data else 0.0),
         )
-        models, running = progress.models, progress.running
+        models = tuple(with_durations(p, _steps(size, stage)) for p in progress.models)
+        running = progress.running
         if stage < len(ROUNDS):
             results = list(in_order(partial(on_sample, n_jobs=1), models, n_jobs))
         else:
@@ -143,7 +158,7 @@ def fit_params(
         progress.models[0],
         data,
         max_iter=max_iter,
-        tol=min(GAIN_PER_SYMBOL, TOTAL_GAIN / data.n_total) if tol is None else tol,
+        tol=_enough(size, data.n_total) if tol is None else tol,
         pseudocount=pseudocount,
         labels=labels,
         n_jobs=n_jobs,
@@ -164,109 +179,88 @@ def with_tails_and_ends(params: Params, tail: Sequence[bool] | bool, ends: bool)
     return replace(params, tail=begun, end=np.full(params.n_states, FIRST_END), empty=FIRST_END)
 
 
-class _Size(NamedTuple):
-    n_states: int
-    max_duration: int
-    n_symbols: int
+def _enough(size: Size, n_total: int) -> float:
+    """The gain per symbol that is not worth another step."""
+    return min(GAIN_PER_SYMBOL, GAIN_PER_PARAMETER * size.n_entries / max(n_total, 1))
 
 
-@dataclass(eq=False)
-class _Look:
-    """What a first pass gives: sizes of partitions, counts of symbols, moments to start from."""
-
-    frequencies: NDArray[np.int64]
-    tally: WindowTally | None
-    sizes: dict[int, int] = field(default_factory=dict)
-
-    def note(self, sequences: Sequences, number: int = 0) -> None:
-        """Take down the size of a partition and how often symbols occur in it."""
-        codes = sequences.codes
-        self.sizes[number] = len(codes)
-        self.frequencies += np.bincount(codes[codes >= 0], minlength=len(self.frequencies))
+def _steps(size: Size, stage: int) -> int:
+    """Free steps of the models in a stage of the race: fewer at first, where there are tails."""
+    if size.loops or not size.tail.all():
+        return size.max_duration
+    return (1, min(FEW_STEPS, size.max_duration), size.max_duration)[min(stage, 2)]
 
 
 @dataclass(frozen=True)
-class _Looking(Pass[_Look]):
-    shapes: tuple[Shape, ...]
-    n_symbols: int
+class _Measuring(Pass[dict[int, int]]):
+    """The pass that takes down how many symbols each partition has."""
 
-    def empty(self) -> _Look:
-        windows = [shape.offsets for shape in self.shapes]
-        tally = (
-            WindowTally(windows, self.n_symbols, Form.POOLED, holdout=False) if windows else None
+    def empty(self) -> dict[int, int]:
+        return {}
+
+    def add(
+        self, total: dict[int, int], sequences: Sequences, partition: Partition
+    ) -> dict[int, int]:
+        return total | {partition.number: sequences.n_total}
+
+    def join(self, a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
+        return a | b
+
+
+def _sizes(data: Sequences | Partitions) -> tuple[int, ...]:
+    if isinstance(data, Sequences):
+        return (data.n_total,)
+    sizes = data.run(_Measuring())
+    return tuple(sizes[number] for number in sorted(sizes))
+
+
+def _starts(init: str, samples: _Samples, size: Size, rng: np.random.Generator) -> list[Params]:
+    """Models to start from."""
+    n_x, n_d, n_o, loops, tail, ends = size
+    if init == "random":
+        drawn = [Params.random(n_x, n_d, n_o, rng, self_transitions=loops) for _ in range(N_RANDOM)]
+        return [with_tails_and_ends(params, tail, ends) for params in drawn]
+    data, starts = samples.for_starts, []
+    emissions = list(_emissions(data, size, rng)) if init != "states" else []
+    # Of all steps, and one more each: EM cannot leave a zero, and a symbol that is not in this part
+    # of the data must not be impossible.
+    frequencies = 1 + np.bincount(data.codes[data.codes >= 0], minlength=n_o)
+    labels = cluster_pasts(data, n_x, rng) if init != "moments" or not emissions else []
+    lengths = sorted({_steps(size, 0), _steps(size, 1)}) if init == "spectral" else [n_d]
+    for n_d in lengths:
+        steps = (
+            size if n_d == size.max_duration else size._replace(max_duration=n_d, loops=n_d == 1)
         )
-        return _Look(np.zeros(self.n_symbols, np.int64), tally)
-
-    def add(self, total: _Look, sequences: Sequences, partition: Partition) -> _Look:
-        total.note(sequences, partition.number)
-        if total.tally is not None:
-            total.tally.add(sequences, n_jobs=1)
-        return total
-
-    def join(self, a: _Look, b: _Look) -> _Look:
-        tally = a.tally + b.tally if a.tally is not None and b.tally is not None else None
-        return _Look(a.frequencies + b.frequencies, tally, a.sizes | b.sizes)
+        for emission in emissions:
+            flat = starting_from(emission, frequencies, n_d, steps.loops)
+            starts.append(with_tails_and_ends(flat, tail & ~steps.loops, ends))
+        starts.extend(counted(data, each, steps, rng) for each in labels)
+    return starts
 
 
-def _first(
-    data: Sequences | Partitions,
-    size: _Size,
-    init: str | Params,
-    loops: bool,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> Saved:
-    """Where a fit begins: sizes of the partitions, and the models to start from."""
-    from_moments = init in ("spectral", "moments")
-    looking = _Looking(_shapes(size.n_symbols) if from_moments else (), size.n_symbols)
-    if isinstance(data, Partitions):
-        look = data.run(looking)
-    else:
-        look = looking.empty()
-        look.note(data)
-        if look.tally is not None:
-            look.tally.add(data, n_jobs)
-    models = (init,) if isinstance(init, Params) else _starts(look, size, loops, rng)
-    return Saved(tuple(look.sizes[number] for number in sorted(look.sizes)), models=models)
-
-
-def _shapes(n_o: int) -> tuple[Shape, ...]:
-    """Windows whose tables are small enough to start from."""
-    shapes = (Shape(tuple(range(length)), n_o, Form.POOLED) for length, _ in WINDOWS)
-    return tuple(s for s in shapes if s.n_windows <= MAX_WINDOWS and s.n_entries <= MAX_ENTRIES)
-
-
-def _starts(look: _Look, size: _Size, loops: bool, rng: np.random.Generator) -> tuple[Params, ...]:
-    """Models to start from: random ones, and some with emissions recovered from moments."""
-    n_x, n_d, _ = size
-    n_random = N_RANDOM_ALONE if look.tally is None else N_RANDOM
-    starts = [Params.random(*size, rng, self_transitions=loops) for _ in range(n_random)]
-    # Of all steps, the ends too, and one more each: EM cannot leave a zero, and a symbol that
-    # stands only at an end, or nowhere in this part of the data, must not be impossible.
-    frequencies = 1 + look.frequencies
-    ranks_of = dict(WINDOWS)
-    for table in look.tally.moments().tables if look.tally is not None else ():
-        if not isinstance(table, Gapped) or not table.M_LoR.any():
+def _emissions(
+    data: Sequences, size: Size, rng: np.random.Generator
+) -> Iterator[NDArray[np.float64]]:
+    """Emission tables recovered from moments, of windows whose tables are small enough."""
+    n_x, n_o = size.n_states, size.n_symbols
+    for length, multiples in WINDOWS:
+        if n_o**length > MAX_WINDOWS or n_o ** (2 * length + 1) > MAX_ENTRIES:
             continue
-        M_LoR, length = table.M_LoR[0], len(table.offsets)
-        for times, more in ranks_of[length]:
-            rank = times * n_x + more
+        M_LoR = count_around(data, length)
+        for rank in (times * n_x for times in multiples):
             # Windows in a row have rank ℓ n_x at most, and cannot have more than there are of them.
-            if rank <= min(len(M_LoR), length * n_x):
-                emission = recover_emission(M_LoR, n_x, rank, rng)
-                starts.append(starting_from(emission, frequencies, n_d, loops))
-    return tuple(starts)
+            if rank <= min(len(M_LoR), length * n_x) and M_LoR.any():
+                yield recover_emission(M_LoR, n_x, rank, rng)
 
 
 class _Samples:
     """The growing samples for a model of this size, drawn when one is first asked for."""
 
-    def __init__(self, data: Sequences | Partitions, size: _Size, salt: int, ends: bool) -> None:
-        n_x, n_d, n_o = size
+    def __init__(self, data: Sequences | Partitions, size: Size, salt: int) -> None:
         # A cut is no end, so where ends are learned sequences are not cut.
-        piece = data.n_total if ends else STAYS_PER_PIECE * n_d
-        self.data, self.salt, self.piece = data, salt, piece
-        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * n_x * (n_x + n_d + n_o))
+        self.piece = data.n_total if size.ends else STAYS_PER_PIECE * size.max_duration
+        self.data, self.salt = data, salt
+        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * size.n_entries)
 
     @property
     def n_stages(self) -> int:
@@ -280,6 +274,12 @@ class _Samples:
         if len(drawn) < 2 and (not drawn or self.data.n_total <= 1.5 * LARGEST):
             drawn.append(gathered(self.data))
         return drawn
+
+    @property
+    def for_starts(self) -> Sequences:
+        """The sample that starts are made from."""
+        small = [sample for sample in self.drawn if sample.n_total <= SYMBOLS_FOR_STARTS]
+        return (small or self.drawn[:1])[-1]
 
     def stage(self, stage: int) -> tuple[Sequences, int, int]:
         """The sample of a stage, its number of passes, and how many models are left after it."""

@@ -317,7 +317,7 @@ class HSMM(StateModel):
 
     def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
         if not isinstance(self.init, Params):
-            check_choice("init", self.init, ("spectral", "moments", "random"))
+            check_choice("init", self.init, ("spectral", "states", "moments", "random"))
             return self.init
         given = (self.init.n_states, self.init.max_duration, self.init.n_symbols)
         if given != (n_x, n_d, n_o):

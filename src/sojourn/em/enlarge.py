@@ -1,0 +1,93 @@
+"""Larger models that contain a smaller one, for EM to start from what that one has learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.exact.params import Params
+
+Floats = NDArray[np.float64]
+
+# Share of a row that is spread evenly, since EM cannot leave a zero.
+SPREAD = 1e-3
+# Spread of the logarithms by which the halves of a state differ: EM cannot tell equal states apart.
+DIFFER = 0.3
+
+
+def with_durations(params: Params, max_duration: int) -> Params:
+    """The same model with more free steps: a geometric tail is written out, and goes on after it.
+
+    A model of single steps that may follow themselves becomes one of geometric stays.
+
+    Examples
+    --------
+    >>> short = Params([1], [[1]], [[0.2, 0.8]], [[1]], tail=[0.5])
+    >>> with_durations(short, 4).duration.round(2)
+    array([[0.2, 0.4, 0.2, 0.2]])
+    """
+    n_x, n_d = params.duration.shape
+    if n_d >= max_duration:
+        return params
+    A, tail = params.transition, params.tail
+    if n_d == 1 and n_x > 1 and A.diagonal().any():
+        # A stay of single steps goes on by its diagonal.
+        tail = np.minimum(A.diagonal(), 1.0 - SPREAD)
+        A = _spread(A * (1.0 - np.eye(n_x)), 1.0 - np.eye(n_x))
+    beyond = np.arange(max_duration - n_d)
+    geometric = (1.0 - tail)[:, None] * tail[:, None] ** beyond  # of n_d, n_d + 1 and so on
+    rest = tail[:, None] ** (max_duration - n_d)
+    D = np.hstack([params.duration[:, :-1], params.duration[:, -1:] * np.hstack([geometric, rest])])
+    return replace(params, transition=A, duration=_spread(D, np.ones_like(D)), tail=tail)
+
+
+def with_states(params: Params, n_states: int, rng: np.random.Generator) -> Params:
+    """About the same model with more states: those most visited are split in two that differ.
+
+    Examples
+    --------
+    >>> p = Params.random(3, 4, 5, rng=0)
+    >>> with_states(p, 5, np.random.default_rng(0)).n_states
+    5
+    """
+    while params.n_states < n_states:
+        params = _split(params, min(n_states - params.n_states, params.n_states), rng)
+    return params
+
+
+def _split(params: Params, n: int, rng: np.random.Generator) -> Params:
+    """The model with its n most visited states split in two."""
+    n_x = params.n_states
+    most = np.argsort(-time_in_states(params), kind="stable")[:n]
+    old = np.append(np.arange(n_x), most)  # which state each was
+    share = 1.0 / np.bincount(old)[old]  # of the visits to it
+    loops = params.transition.diagonal().any()
+    A = params.transition[np.ix_(old, old)] * share
+    possible = np.ones_like(A) if loops else 1.0 - np.eye(len(old))
+    tables = (params.start[old] * share, A, params.duration[old], params.emission[old])
+    masks = (np.ones(len(old)), possible, *(np.ones_like(table) for table in tables[2:]))
+    start, A, D, B = (
+        _spread(table * np.exp(DIFFER * rng.standard_normal(table.shape)), mask)
+        for table, mask in zip(tables, masks, strict=True)
+    )
+    end = None if params.end is None else params.end[old]
+    return Params(start, A, D, B, tail=params.tail[old], end=end, empty=params.empty)
+
+
+def time_in_states(params: Params) -> Floats:
+    """Long-run share of time in each state."""
+    A = params.transition
+    # Averaging over two steps makes a cycle of states converge, too.
+    visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ params.start
+    share = visits * params.mean_durations
+    return np.asarray(share / share.sum())
+
+
+def _spread(table: Floats, possible: Floats) -> Floats:
+    """Rows that sum to one, with a little wherever there may be something."""
+    table = table * possible
+    table = table / np.maximum(table.sum(axis=-1, keepdims=True), 1e-300)
+    mixed = (1.0 - SPREAD) * table + SPREAD * possible / possible.sum(axis=-1, keepdims=True)
+    return np.asarray(mixed / mixed.sum(axis=-1, keepdims=True))

@@ -1,0 +1,160 @@
+"""Starts from predictive states: pasts that promise the same future are one state.
+
+Contexts of the past are described by what follows them: row u of Q = D_u⁻¹ H Ṽ, the state of
+context u in the spectral method on contexts, where H[u, v] counts which future v follows which past
+u. The contexts are clustered by k-means, and each step of the data belongs to the cluster of the
+past up to and with that step. Runs of one cluster are stays, and counting them gives a model for EM
+to start from. No two states need different emissions, so there may be more states than symbols.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from sojourn.contexts.counts import Trees, grow_trees
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import lay_out, locate, positions
+from sojourn.data.runs import runs
+from sojourn.data.sequences import Sequences
+from sojourn.exact.params import Params
+from sojourn.spectral.operators import scaled_svd
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+# Contexts per state, about, and directions of Q per state: one clustering for each pair.
+CONTEXTS, DIRECTIONS = (5, 20), (1, 2)
+# Positions that a context needs to be split, at least.
+SPLIT_AT = 20
+CLUSTERINGS = 2  # from random centres; the tightest is taken
+# Stays, transitions and symbols that are added to those counted, spread as all of them are.
+SMOOTHING = 1.0
+LONGEST_TAIL = 0.999  # for EM to start from
+
+
+class Size(NamedTuple):
+    """What a model has."""
+
+    n_states: int
+    max_duration: int
+    n_symbols: int
+    loops: bool  # whether a state may follow itself
+    tail: NDArray[np.bool_]  # which stays may be longer                          (n_states,)
+    ends: bool
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries, about that of parameters."""
+        return self.n_states * (self.n_states + self.max_duration + self.n_symbols)
+
+
+def cluster_pasts(sequences: Sequences, n_states: int, rng: np.random.Generator) -> list[Codes]:
+    """The cluster of each step, by coarse and fine contexts, few and many directions."""
+    pieces = Pieces.all_of(sequences)
+    flat = lay_out(pieces, sequences.n_symbols)
+    places = positions(flat)
+    after = np.setdiff1d(places, flat.starts, assume_unique=True)  # of each step: the one behind it
+    splits = [max(SPLIT_AT, sequences.n_total / (n * n_states)) for n in CONTEXTS]
+    trees = grow_trees(pieces, sequences.n_symbols, int(min(splits)), int(min(splits)) // 2)
+    nodes = locate(trees.pasts, flat), locate(trees.futures, flat)
+    found = []
+    for split_at in splits:
+        cut = trees.cut(split_at)
+        u, v = cut.past_context[nodes[0]], cut.future_context[nodes[1]]
+        Q = _states(cut, u[places], v[places], max(DIRECTIONS) * n_states)
+        weights = np.bincount(u[after], minlength=cut.n_pasts)
+        for times in DIRECTIONS:
+            clusters = _clustered(Q[:, : times * n_states], weights, n_states, rng)
+            found.append(clusters[u[after]])
+    return found
+
+
+def _states(trees: Trees, u: Codes, v: Codes, rank: int) -> Floats:
+    """What each past context promises: Q = D_u⁻¹ H Ṽ = D_u^-½ U S, (n_u, k)."""
+    H = csr_array((np.ones(len(u)), (u, v)), (trees.n_pasts, trees.n_futures))
+    with threadpool_limits(1, user_api="blas"):  # one thread adds in one order
+        a, U, s, _, _ = scaled_svd(H, min(rank, *H.shape), seed=0)
+    return np.asarray(a[:, None] * U * s[: U.shape[1]])
+
+
+def _clustered(
+    points: Floats, weights: NDArray[np.int64], n_clusters: int, rng: np.random.Generator
+) -> Codes:
+    """The cluster of each point, by k-means; points without weight belong to the first."""
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
+    clusters = np.zeros(len(points), np.int32)
+    used = np.flatnonzero(weights)
+    if len(used) <= n_clusters:
+        clusters[used] = np.arange(len(used))
+        return clusters
+    means = KMeans(n_clusters, n_init=CLUSTERINGS, random_state=int(rng.integers(2**31)))
+    # One thread: several would add up in any order. Equal points may make fewer clusters.
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
+    ):
+        clusters[used] = means.fit(points[used], sample_weight=weights[used]).labels_
+    return clusters
+
+
+def counted(sequences: Sequences, labels: Codes, size: Size, rng: np.random.Generator) -> Params:
+    """The model of labelled steps by smoothed counts, with no zeros but those that are wanted.
+
+    What is added is not quite the same for each state: EM cannot tell equal states apart.
+    """
+    n_states, max_duration, n_symbols, loops, tail, ends = size
+    starts, lengths, _ = runs(labels, sequences.offsets)
+    if loops:  # a longer run is several stays
+        n_stays = -(-lengths // max_duration)
+        begin = np.repeat(starts, n_stays)
+        nth = np.arange(len(begin)) - np.repeat(np.cumsum(n_stays) - n_stays, n_stays)
+        lengths = np.minimum(np.repeat(lengths, n_stays) - nth * max_duration, max_duration)
+        starts = begin + nth * max_duration
+    state = labels[starts]
+    first, last = (np.isin(at, sequences.offsets) for at in (starts, starts + lengths))
+    shape = (n_states, n_states)
+    transition = _table(state[:-1][~first[1:]], state[1:][~first[1:]], shape, rng)
+    if not loops:
+        np.fill_diagonal(transition, 0.0)
+    cell = np.minimum(lengths, max_duration)
+    duration = _table(state, cell - 1, (n_states, max_duration), rng)
+    seen = sequences.codes >= 0
+    emission = _table(labels[seen], sequences.codes[seen], (n_states, n_symbols), rng)
+    start = _table(np.zeros(first.sum(), int), state[first], (1, n_states), rng)[0]
+    down = np.bincount(state, lengths >= max_duration, n_states)
+    held = np.bincount(state, lengths - cell, n_states)
+    stays = np.bincount(state, minlength=n_states)
+    is_empty = sequences.lengths == 0
+    return Params(
+        start,
+        transition / transition.sum(axis=1, keepdims=True),
+        duration,
+        emission,
+        tail=np.where(
+            tail & (not loops), np.minimum((held + 0.5) / (held + down + 1.0), LONGEST_TAIL), 0.0
+        ),
+        end=(np.bincount(state[last], minlength=n_states) + 0.1) / (stays + 1.0) if ends else None,
+        empty=(is_empty.sum() + 0.1) / (len(sequences) + 1.0) if ends else 0.0,
+    )
+
+
+def _table(
+    row: NDArray[np.integer],
+    column: NDArray[np.integer],
+    shape: tuple[int, int],
+    rng: np.random.Generator,
+) -> Floats:
+    """Counts of pairs as rows of probabilities, smoothed towards the counts of all rows."""
+    counts = np.bincount(row * np.int64(shape[1]) + column, minlength=shape[0] * shape[1])
+    table = counts.reshape(shape).astype(np.float64)
+    common = (table.sum(axis=0) + 1.0) * rng.uniform(0.5, 1.5, shape)
+    table += SMOOTHING * common / common.sum(axis=1, keepdims=True)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
