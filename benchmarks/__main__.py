@@ -8,6 +8,7 @@ NAMES = (
     "kernels",
     "spectral",
     "accuracy",
+    "nested",
     "real",
     "contexts",
     "reading",

@@ -124,7 +124,7 @@ def hsmm(n_jobs):
 
 
 # Of the race of starts, and of EM after it, it is the same kernel.
-IN_FIT = {spectral: ("_count_runs", "filter_pieces"), hsmm: ("_count_gapped", "expect_chunk")}
+IN_FIT = {spectral: ("_count_runs", "filter_pieces"), hsmm: ("_locate", "expect_chunk")}
 IN_SCORE = {spectral: ("filter_pieces",), hsmm: ("_filter_chunk",)}
 
 

@@ -32,7 +32,7 @@ def window(text: str) -> str | tuple[int, ...]:
 
 NUMBER: dict[str, Any] = {"type": _number_or_auto, "metavar": "N|auto"}
 METHOD = click.Choice(["hsmm", "spectral"])
-INIT = click.Choice(["spectral", "moments", "random"])
+INIT = click.Choice(["spectral", "states", "moments", "random"])
 ALGORITHM = click.Choice(["contexts", "adjacent", "pooled", "per_step"])
 SELF = "self-transitions"
 

@@ -18,9 +18,9 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from sojourn.contexts.counts import Trees, grow_trees
+from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import lay_out, locate, positions
+from sojourn.contexts.trees import BY_LENGTH, cut, lay_out, locate, positions
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
@@ -33,7 +33,7 @@ Codes = NDArray[np.int32]
 CONTEXTS, DIRECTIONS = (5, 20), (1, 2)
 # Positions that a context needs to be split, at least.
 SPLIT_AT = 20
-CLUSTERINGS = 2  # from random centres; the tightest is taken
+CLUSTERINGS = 8  # from random centres; the tightest is taken
 # Stays, transitions and symbols that are added to those counted, spread as all of them are.
 SMOOTHING = 1.0
 LONGEST_TAIL = 0.999  # for EM to start from
@@ -55,30 +55,36 @@ class Size(NamedTuple):
         return self.n_states * (self.n_states + self.max_duration + self.n_symbols)
 
 
-def cluster_pasts(sequences: Sequences, n_states: int, rng: np.random.Generator) -> list[Codes]:
+def cluster_pasts(
+    sequences: Sequences, n_states: int, ends: bool, rng: np.random.Generator
+) -> list[Codes]:
     """The cluster of each step, by coarse and fine contexts, few and many directions."""
-    pieces = Pieces.all_of(sequences)
-    flat = lay_out(pieces, sequences.n_symbols)
+    n_o = sequences.n_symbols
+    flat = lay_out(Pieces.all_of(sequences), n_o)
     places = positions(flat)
     after = np.setdiff1d(places, flat.starts, assume_unique=True)  # of each step: the one behind it
     splits = [max(SPLIT_AT, sequences.n_total / (n * n_states)) for n in CONTEXTS]
-    trees = grow_trees(pieces, sequences.n_symbols, int(min(splits)), int(min(splits)) // 2)
-    nodes = locate(trees.pasts, flat), locate(trees.futures, flat)
+    least = int(min(splits))
+    pasts, futures = (grow(flat, n_o, forward, least, least // 2) for forward in (False, True))
+    past, future = locate(pasts, flat), locate(futures, flat)
+    if not ends:  # lengths say nothing: futures that reach the end are no evidence
+        at_end = (futures.token >= n_o) & (futures.split[futures.parent] != BY_LENGTH)
+        places = places[~at_end[future[places]]]
     found = []
     for split_at in splits:
-        cut = trees.cut(split_at)
-        u, v = cut.past_context[nodes[0]], cut.future_context[nodes[1]]
-        Q = _states(cut, u[places], v[places], max(DIRECTIONS) * n_states)
-        weights = np.bincount(u[after], minlength=cut.n_pasts)
+        (of_past, n_u), (of_future, n_v) = cut(pasts, split_at), cut(futures, split_at)
+        u, v = of_past[past], of_future[future]
+        H = csr_array((np.ones(len(places)), (u[places], v[places])), (n_u, n_v))
+        Q = _states(H, max(DIRECTIONS) * n_states)
+        weights = np.bincount(u[after], minlength=n_u)
         for times in DIRECTIONS:
             clusters = _clustered(Q[:, : times * n_states], weights, n_states, rng)
             found.append(clusters[u[after]])
     return found
 
 
-def _states(trees: Trees, u: Codes, v: Codes, rank: int) -> Floats:
+def _states(H: csr_array, rank: int) -> Floats:
     """What each past context promises: Q = D_u⁻¹ H Ṽ = D_u^-½ U S, (n_u, k)."""
-    H = csr_array((np.ones(len(u)), (u, v)), (trees.n_pasts, trees.n_futures))
     with threadpool_limits(1, user_api="blas"):  # one thread adds in one order
         a, U, s, _, _ = scaled_svd(H, min(rank, *H.shape), seed=0)
     return np.asarray(a[:, None] * U * s[: U.shape[1]])

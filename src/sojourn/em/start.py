@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from sojourn.data.sequences import Sequences
@@ -142,16 +142,16 @@ def fit_params(
             tol=_enough(size, sample.n_total) if tol is None else tol,
             pseudocount=max(pseudocount, SAMPLE_PSEUDOCOUNT if sample is not data else 0.0),
         )
-        models = tuple(with_durations(p, _steps(size, stage)) for p in progress.models)
+        racing = [with_durations(p, _steps(size, stage)) for p in progress.models]
         running = progress.running
         if stage < len(ROUNDS):
-            results = list(in_order(partial(on_sample, n_jobs=1), models, n_jobs))
+            results = list(in_order(partial(on_sample, n_jobs=1), racing, n_jobs))
         else:
-            results = [on_sample(models[0], n_jobs=n_jobs, save=passed, state=running)]
+            results = [on_sample(racing[0], n_jobs=n_jobs, save=passed, state=running)]
         spent = progress.spent + sum(r.n_passes for r in results) * sample.n_total
         best_first = sorted(results, key=lambda r: -r.history[-1])
-        models = tuple(r.params for r in best_first[:n_kept])
-        progress = Saved(progress.sizes, stage + 1, models, spent)
+        left = tuple(r.params for r in best_first[:n_kept])
+        progress = Saved(progress.sizes, stage + 1, left, spent)
         if save is not None:
             save(progress)
     result = em(
@@ -169,7 +169,7 @@ def fit_params(
     return replace(result, n_passes=result.n_passes + progress.spent / data.n_total)
 
 
-def with_tails_and_ends(params: Params, tail: Sequence[bool] | bool, ends: bool) -> Params:
+def with_tails_and_ends(params: Params, tail: ArrayLike, ends: bool) -> Params:
     """The model with tails and ends for EM to start from; those that it has stay."""
     has_tail = np.broadcast_to(np.asarray(tail, dtype=bool), params.n_states)
     beyond = FIRST_BEYOND * params.max_duration
@@ -225,7 +225,7 @@ def _starts(init: str, samples: _Samples, size: Size, rng: np.random.Generator) 
     # Of all steps, and one more each: EM cannot leave a zero, and a symbol that is not in this part
     # of the data must not be impossible.
     frequencies = 1 + np.bincount(data.codes[data.codes >= 0], minlength=n_o)
-    labels = cluster_pasts(data, n_x, rng) if init != "moments" or not emissions else []
+    labels = cluster_pasts(data, n_x, ends, rng) if init != "moments" or not emissions else []
     lengths = sorted({_steps(size, 0), _steps(size, 1)}) if init == "spectral" else [n_d]
     for n_d in lengths:
         steps = (
@@ -233,7 +233,7 @@ def _starts(init: str, samples: _Samples, size: Size, rng: np.random.Generator) 
         )
         for emission in emissions:
             flat = starting_from(emission, frequencies, n_d, steps.loops)
-            starts.append(with_tails_and_ends(flat, tail & ~steps.loops, ends))
+            starts.append(with_tails_and_ends(flat, tail & (not steps.loops), ends))
         starts.extend(counted(data, each, steps, rng) for each in labels)
     return starts
 

@@ -50,20 +50,16 @@ class HSMM(StateModel):
     max_duration : int or "auto"
         Number of steps up to which durations are free: the longest stay without a tail. More than
         the longest sequence has are not needed, and the tables are then no wider than that.
-    init : {"spectral", "moments", "random"} or Params
-        Where EM starts. "spectral": the best of several starts, recovered from moments or random,
-        after some EM on a small sample. "moments": the most likely recovered start, without
-        comparing EM runs; faster, a little less reliable. "random": the best of random starts. A
-        model: its zeros stay zero.
+    init : {"spectral", "states", "moments", "random"} or Params
+        Where EM starts. "spectral": the best of several starts after some EM on a small sample:
+        states that promise different futures, and states that emit differently. "states" and
+        "moments": the most likely start of the one or the other kind, without comparing EM runs;
+        faster, less reliable. "random": the best of random starts. A model: its zeros stay zero.
     max_iter : int
         Maximum number of passes over all the data.
     tol : float or None
-        EM stops when a step gains less than this, in nats per symbol. None is 1e-8, or less on
-        large data, so that the total gain is below 0.005 nats, which no data can distinguish.
-    emissions : Emission, optional
-        What is observed in a state, from `sojourn.emissions`: ``Gaussian()``, ``Poisson()``,
-        ``Channels({"speed": Gaussian(), "alarm": Bernoulli()})`` and others. None: strings and
-        integers are symbols, floats are Gaussian.
+        EM stops when a step gains less than this, in nats per symbol. None is 1e-6, or less on
+        large data, so that a step gains at most 0.0002 nats in total for each entry of the tables.
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
