@@ -18,7 +18,7 @@ DIFFER = 0.3
 
 
 def with_durations(params: Params, max_duration: int) -> Params:
-    """The same model with more free steps: a geometric tail is written out, and goes on after it.
+    """The same model with more free steps: a geometric tail is written out and continues.
 
     A model of single steps that may follow themselves becomes one of geometric stays.
 
@@ -33,7 +33,7 @@ def with_durations(params: Params, max_duration: int) -> Params:
         return params
     A, tail = params.transition, params.tail
     if n_d == 1 and n_x > 1 and A.diagonal().any():
-        # A stay of single steps goes on by its diagonal.
+        # A stay of single steps continues by the diagonal.
         tail = np.minimum(A.diagonal(), 1.0 - SPREAD)
         A = _spread(A * (1.0 - np.eye(n_x)), 1.0 - np.eye(n_x))
     beyond = np.arange(max_duration - n_d)

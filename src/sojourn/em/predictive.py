@@ -67,9 +67,9 @@ def cluster_pasts(
     least = int(min(splits))
     pasts, futures = (grow(flat, n_o, forward, least, least // 2) for forward in (False, True))
     past, future = locate(pasts, flat), locate(futures, flat)
-    if not ends:  # lengths say nothing: futures that reach the end are no evidence
+    if not ends:  # lengths say nothing: a future that reaches the end is what came before it
         at_end = (futures.token >= n_o) & (futures.split[futures.parent] != BY_LENGTH)
-        places = places[~at_end[future[places]]]
+        future = np.where(at_end[future], futures.parent[future], future)
     found = []
     for split_at in splits:
         (of_past, n_u), (of_future, n_v) = cut(pasts, split_at), cut(futures, split_at)
