@@ -123,7 +123,7 @@ def _resampled(clock: Clock, sequences: Sequences) -> Sequences:
     long_gap = np.zeros(len(owner), dtype=np.bool_)  # whether the gap before an event is too long
     if clock.max_gap is not None:
         most = times.length_of_time(clock.max_gap, "max_gap", dated).seconds
-        long_gap[1:] = _seconds(when[1:] - when[:-1]) > most
+        long_gap[1:] = seconds(when[1:] - when[:-1]) > most
         long_gap &= ~first_of_owner
     begins = first_of_owner | long_gap if clock.gap == "split" else first_of_owner
 
@@ -225,7 +225,7 @@ def _with_gaps(clock: Clock, sequences: Sequences) -> Sequences:
     code_of = np.searchsorted(vocabulary, [[f"{s}{name}" for name in names] for s in symbols])
     stretch = np.zeros(len(when), dtype=np.int64)  # 0 for a last event, which no other follows
     if len(when):
-        stretch[:-1] = 1 + np.searchsorted(bounds, _seconds(when[1:] - when[:-1]), side="right")
+        stretch[:-1] = 1 + np.searchsorted(bounds, seconds(when[1:] - when[:-1]), side="right")
         ends = sequences.offsets[1:][sequences.lengths > 0] - 1
         stretch[ends] = 0
     codes = np.where(sequences.codes < 0, -1, code_of[sequences.codes, stretch]).astype(np.int32)
@@ -234,6 +234,7 @@ def _with_gaps(clock: Clock, sequences: Sequences) -> Sequences:
     return replace(sequences, codes=codes, vocabulary=vocabulary[used], clock=clock)
 
 
-def _seconds(gaps: NDArray[Any]) -> NDArray[np.float64]:
-    seconds = gaps / np.timedelta64(1, "s") if gaps.dtype.kind == "m" else gaps
-    return np.asarray(seconds, dtype=np.float64)
+def seconds(gaps: NDArray[Any]) -> NDArray[np.float64]:
+    """Differences of times, in seconds or in their own unit."""
+    found = gaps / np.timedelta64(1, "s") if gaps.dtype.kind == "m" else gaps
+    return np.asarray(found, dtype=np.float64)

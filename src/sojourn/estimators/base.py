@@ -17,6 +17,9 @@ from sojourn.checks import positive_int
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
+from sojourn.estimators import forecast as forecasts
+from sojourn.estimators.forecast import Remaining, TimeTo
+from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass, Watch
 
@@ -42,7 +45,9 @@ class SequenceModel(BaseEstimator, ABC):
         """Whether the model has states, with paths, stays and transitions; see `StateModel`."""
         return False
 
-    def score_samples(self, X: Any, *, lengths: Any = None, client: Any = None) -> Floats:
+    def score_samples(
+        self, X: Any, *, lengths: Any = None, client: Any = None, prefixes: bool = False
+    ) -> Any:
         """Log-probability of each sequence, in nats; -inf where the model cannot produce it.
 
         Parameters
@@ -51,11 +56,18 @@ class SequenceModel(BaseEstimator, ABC):
             As in `fit`; symbols are those of training. A scan is read partition by partition.
         client : distributed.Client, optional
             A cluster whose workers read and score the partitions of a scan.
+        prefixes : bool
+            Whether to score every prefix of each sequence, as one that has not ended.
 
         Returns
         -------
         array (n,)
+            With `prefixes` a list of arrays (length + 1,), the empty prefix first.
         """
+        if prefixes:
+            sequences = self._encode(X, lengths, client)
+            rows = zip(self.surprise(sequences), sequences.lengths.tolist(), strict=True)
+            return [np.append(0.0, -np.cumsum(row[:n])) for row, n in rows]
         if isinstance(X, Scan):
             log_prob = score_scan(self, X, client, lengths=lengths).log_prob
         else:
@@ -63,6 +75,10 @@ class SequenceModel(BaseEstimator, ABC):
             log_prob = self._scorer()(sequences, n_jobs=self.n_jobs)
         self._check_scores(log_prob)
         return log_prob
+
+    @abstractmethod
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """Surprise of each symbol of each sequence, in nats."""
 
     @abstractmethod
     def _scorer(self) -> Scorer:
@@ -92,6 +108,111 @@ class SequenceModel(BaseEstimator, ABC):
         return float(self.score_samples(sequences).sum()) / max(
             int(outcomes(sequences, self.ends).sum()), 1
         )
+
+    @abstractmethod
+    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Any:
+        """Distribution of what comes `horizon` steps after each sequence."""
+
+    def forecast(
+        self, X: Any, horizon: int = 1, *, lengths: Any = None, prefixes: bool = False
+    ) -> Any:
+        """Distributions of what comes 1, 2, …, `horizon` steps after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        horizon : int
+            Number of steps ahead.
+        prefixes : bool
+            Whether to answer for every prefix of each sequence, in one pass over it.
+
+        Returns
+        -------
+        Forecast
+            With `probabilities` (n, horizon, n_outcomes), `outcomes` (the symbols and, with ends,
+            `sojourn.END`) and `likeliest`, the likeliest continuation of each. With `prefixes` a
+            list of arrays (length + 1, horizon, n_outcomes), the empty prefix first.
+        """
+        return forecasts.forecast(self, self._encode(X, lengths), horizon, prefixes)
+
+    def time_to(
+        self,
+        X: Any,
+        *,
+        state: int | None = None,
+        symbol: Any = None,
+        end: bool = False,
+        lengths: Any = None,
+        horizon: int = 10_000,
+    ) -> TimeTo:
+        """The time from each sequence to the first visit to a state, to a symbol or to the end.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        state, symbol, end
+            One of them: a state (of an `HSMM`), a symbol, or the end of the sequence (of a model
+            with ``ends=True``): the remaining life of a machine, the rest of a case.
+        horizon : int
+            Most steps that are looked ahead.
+
+        Returns
+        -------
+        TimeTo
+            With `mean`, `median`, `quantile(q)` and the distribution, in steps, or in the unit of
+            the clock of the training data.
+        """
+        sequences, target = self._encode(X, lengths), None
+        if (state is not None) + (symbol is not None) + bool(end) != 1:
+            raise SojournError("pass one of state=, symbol= and end=True: what to wait for")
+        if end and not self.ends:
+            raise SojournError("the model knows no ends; fit it with ends=True")
+        if symbol is not None:
+            known = np.flatnonzero(self.vocabulary_ == symbol)
+            if known.size == 0:
+                raise SojournError(f"symbol is {symbol!r}, which is not in the vocabulary")
+            target = int(known[0])
+        hits = self._hits(sequences, state, target, positive_int("horizon", horizon))
+        return TimeTo.of(hits, getattr(self, "clock_", None))
+
+    def remaining_time(
+        self, X: Any, *, lengths: Any = None, held_out: Any = None, coverage: float = 0.9
+    ) -> Remaining:
+        """How long until each sequence ends; for a model with ``ends=True``.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`: sequences under way.
+        held_out : Sequences, optional
+            Complete sequences that the model was not fitted to. Of their prefixes, those with about
+            the same estimate give the median and an interval that covers as many as it should.
+        coverage : float
+            Probability that the interval is to have.
+
+        Returns
+        -------
+        Remaining
+            With `time`, `low`, `high` and `unit`: in the unit of the clock of the training data; in
+            hours if they had dates and no clock, by the mean gap after each symbol; else in steps.
+        """
+        if not self.ends:
+            raise SojournError("the model knows no ends; fit it with ends=True")
+        kept = None if held_out is None else self._encode(held_out, None)
+        return forecasts.remaining_time(self, self._encode(X, lengths), kept, coverage)
+
+    @staticmethod
+    def _timing(data: Sequences | Partitions) -> dict[str, Any]:
+        """What is learned of time: the clock of the data, or the mean gaps between events."""
+        if isinstance(data, Partitions):
+            return {"clock_": data.items[0].layout.clock, "gaps_": None}
+        return {"clock_": data.clock, "gaps_": forecasts.mean_gaps(data)}
+
+    @abstractmethod
+    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+        """When a state, a symbol or, if neither is given, the end comes first."""
 
     def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:
         """Write the fitted model to a file, atomically; `sojourn.load` reads it.

@@ -76,6 +76,7 @@ class ContextTree(PredictiveModel):
         model = learn_tree(moments, self.ends, self.n_jobs)
         learned = {"trees_": trees, "followers_": model.followers}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        learned |= self._timing(data)
         self.__dict__.pop("_model", None)  # of the fit before
         self.__dict__.update(learned)  # all or, if interrupted, nothing
         return self

@@ -259,6 +259,7 @@ class HSMM(StateModel):
         }
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        learned |= self._timing(data)
         learned |= {"channels_": () if numbers is None else numbers.channels}
         self.__dict__.update(learned)  # all or, if interrupted, nothing
         _warn_of_limit(params)

@@ -13,10 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import positive_int
 from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
+from sojourn.estimators.forecast import next_of_prefixes
+from sojourn.exact.hitting import Hits
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.spectral.answers import draw, log_prob, next_distribution, surprise
 from sojourn.spectral.choice import Sample
+from sojourn.spectral.hitting import first_hits
 from sojourn.spectral.models import Model
 
 DEFAULT_LENGTH = 100  # of a sample, where sequences have no ends
@@ -53,7 +57,9 @@ class PredictiveModel(SequenceModel):
             return rows
         return [np.append(row, end) for row, end in zip(rows, ends, strict=True)]
 
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Floats:
+    def predict_next(
+        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
+    ) -> Any:
         """Distribution of the symbol that comes `horizon` steps after each sequence.
 
         Parameters
@@ -62,6 +68,9 @@ class PredictiveModel(SequenceModel):
             As in `fit`.
         horizon : int
             Number of steps ahead, 1 for the next one.
+        prefixes : bool
+            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
+            a list of arrays (length + 1, n_outcomes).
 
         Returns
         -------
@@ -70,7 +79,17 @@ class PredictiveModel(SequenceModel):
             has ended by then.
         """
         steps = positive_int("horizon", horizon)
+        if prefixes:
+            return next_of_prefixes(self, self._encode(X, lengths), steps)
         return next_distribution(self._model, self._encode(X, lengths), steps, self.n_jobs)
+
+    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+        if state is not None:
+            raise SojournError(f"state= is for HSMM; a {type(self).__name__} has no states")
+        if self._model.filter is None:
+            raise SojournError("a context tree looks one step ahead; use SpectralHSMM or HSMM")
+        target = self._model.n_symbols if symbol is None else symbol
+        return first_hits(self._model, sequences, target, most, self.n_jobs)
 
     def sample(self, n: int = 1, length: int | None = None, random_state: Any = None) -> Sequences:
         """Draw sequences from the model, one symbol after the other.

@@ -346,6 +346,7 @@ class SpectralHSMM(PredictiveModel):
         learned |= {"operators_": operators, "rank_": operators.rank}
         learned |= {"singular_values_": operators.singular_values}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
+        learned |= self._timing(data)
         before = ("_model", "trees_", "followers_", "weight_", "window_", "epsilon_")
         kept = {name: value for name, value in vars(self).items() if name not in before}
         self.__dict__ = kept | learned

@@ -15,6 +15,7 @@ from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
+from sojourn.estimators.forecast import next_of_prefixes
 from sojourn.estimators.numbers import (
     next_values,
     scan_in_channels,
@@ -25,6 +26,7 @@ from sojourn.estimators.select import n_parameters
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.forward import filtered, log_prob, next_symbol, split_steps, surprise
+from sojourn.exact.hitting import Hits, first_hits
 from sojourn.exact.params import Params
 from sojourn.exact.viterbi import Decoded, Segment, decode, stays
 from sojourn.io.sources import Scan
@@ -177,7 +179,9 @@ class StateModel(SequenceModel):
         """
         return self._now(X, lengths).sum(axis=1)
 
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Any:
+    def predict_next(
+        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
+    ) -> Any:
         """Distribution of the symbol, or of the numbers, `horizon` steps after each sequence.
 
         Parameters
@@ -186,6 +190,9 @@ class StateModel(SequenceModel):
             As in `fit`.
         horizon : int
             Number of steps ahead, 1 for the next one.
+        prefixes : bool
+            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
+            a list of arrays (length + 1, n_outcomes).
 
         Returns
         -------
@@ -195,10 +202,26 @@ class StateModel(SequenceModel):
             ``levels`` 5 %, 50 % and 95 %, ``channels``, ``states`` (n, n_states) and ``ended``.
         """
         params, steps = self._fitted(), positive_int("horizon", horizon)
+        if prefixes:
+            self._no_numbers("prefixes=True")
+            return next_of_prefixes(self, self._encode(X, lengths), steps)
         alpha = self._now(X, lengths, begun=False)
         if params.density is not None:
             return next_values(params, alpha, steps, self.initial_, self.channels_)
         return next_symbol(params, alpha, steps, self.initial_)
+
+    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+        params = self._fitted()
+        if symbol is not None:
+            self._no_numbers("symbol=")
+        if state is not None and not 0 <= state < params.n_states:
+            raise SojournError(f"state is {state!r}; there are states 0 to {params.n_states - 1}")
+        alpha = self._now(sequences, None, begun=False)
+        return first_hits(params, alpha, self.initial_, symbol=symbol, state=state, most=most)
+
+    def _no_numbers(self, what: str) -> None:
+        if self._fitted().density is not None:
+            raise SojournError(f"{what} is for models of symbols, and this one is of numbers")
 
     def sample(
         self, n: int = 1, length: Any = None, random_state: Any = None, return_states: bool = False

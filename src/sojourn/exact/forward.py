@@ -350,23 +350,24 @@ def next_symbol(
     return np.column_stack([p, ended]) if params.ends else p
 
 
+def step_unseen(params: Params, model: Tables, alpha: Floats) -> tuple[Floats, Floats]:
+    """p(state, remaining steps) one step on, and that the sequence ends there: (n, …) and (n,)."""
+    A, stop = leaving(params)
+    held, down = alpha[:, :, -1:] * model.hold[0][:, None], alpha.copy()
+    down[:, :, -1] *= model.hold[1]
+    entering = (alpha[:, :, 0] @ A)[:, :, None] * params.duration
+    return np.concatenate([down[:, :, 1:], held], axis=2) + entering, alpha[:, :, 0] @ stop
+
+
 def next_states(
     params: Params, alpha: Floats, horizon: int = 1, initial: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """p(state `horizon` steps ahead), (n, n_states), and that the sequence has ended by then."""
-    model = tables(params, initial)
-    A, stop = leaving(params)
-    shape = params.duration.shape
+    model, shape = tables(params, initial), params.duration.shape
 
     def step(rows: Floats) -> Floats:  # alpha and, last, that the sequence has ended
-        alpha, ended = rows[:, :-1].reshape(-1, *shape), rows[:, -1:]
-        entering = alpha[:, :, 0] @ A
-        ended = ended + (alpha[:, :, 0] @ stop)[:, None]
-        held, down = alpha[:, :, -1:] * model.hold[0][:, None], alpha.copy()
-        down[:, :, -1] *= model.hold[1]
-        alpha = np.concatenate([down[:, :, 1:], held], axis=2)
-        alpha = alpha + entering[:, :, None] * params.duration
-        return np.hstack([alpha.reshape(len(alpha), -1), ended])
+        alpha, ended = step_unseen(params, model, rows[:, :-1].reshape(-1, *shape))
+        return np.column_stack([alpha.reshape(len(alpha), -1), rows[:, -1] + ended])
 
     rows = step(np.hstack([alpha.reshape(len(alpha), -1), np.zeros((len(alpha), 1))]))
     rows[~alpha.any(axis=(1, 2))] = np.append(model.init, params.empty)

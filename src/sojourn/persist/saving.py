@@ -15,6 +15,7 @@ from sojourn.contexts.followers import Followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Tree
+from sojourn.data.clock import Clock
 from sojourn.data.discretize import Discretizer
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import Evidence
@@ -44,7 +45,7 @@ PLAIN = (
     *(Params, Choice, Trial, Moments, Adjacent, Gapped),
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
-    *(Whitening, Calibration, Norms, Evidence, Contexts),
+    *(Whitening, Calibration, Norms, Evidence, Contexts, Clock),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 

@@ -9,6 +9,7 @@ import numpy as np
 from sojourn.checks import LARGEST, check_arrays, check_choice, positive_int
 from sojourn.contexts.counts import ContextMoments, Trees
 from sojourn.contexts.followers import Followers
+from sojourn.data.clock import Clock
 from sojourn.data.sequences import Sequences
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
@@ -34,6 +35,11 @@ def check_model(model: Any) -> None:
     names = model.vocabulary_
     # Sequences check their vocabulary: here those of one missing symbol.
     Sequences(np.array([-1], np.int32), np.array([0, 1]), names, np.array([0]))
+    if getattr(model, "clock_", None) is not None:
+        _require_type(model, "clock_", Clock)
+    if getattr(model, "gaps_", None) is not None:
+        check_arrays(model, gaps_="float64 2 o")
+        _require(model.gaps_.shape[1] == len(names) and np.isfinite(model.gaps_).all(), "gaps_")
     _require(names.dtype.kind == "U" or (names.dtype == int and (names >= 0).all()), "vocabulary_")
     if model.has_states:
         _require_type(model, "params_", Params)

@@ -1,0 +1,271 @@
+"""What comes after sequences, step by step, and when: distributions, means and quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.checks import positive_int
+from sojourn.data.adapters import offsets_of
+from sojourn.data.clock import Clock, seconds
+from sojourn.data.end import END
+from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
+from sojourn.exact.hitting import MOST, Hits
+
+if TYPE_CHECKING:
+    from sojourn.estimators.base import SequenceModel
+
+Floats = NDArray[np.float64]
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, eq=False)
+class TimeTo:
+    """How long until something happens, for each of n sequences.
+
+    Times are in steps, or in the unit of the clock that the data had (`unit`).
+
+    Parameters
+    ----------
+    probabilities : array (n, n_steps)
+        Column h is the probability that it happens first after h + 1 steps.
+    later : array (n,)
+        Probability that it takes longer.
+    never : array (n,)
+        Probability that the sequence ends before it happens.
+    step : float
+        How long a step lasts.
+    unit : str
+        In which unit.
+
+    Examples
+    --------
+    >>> wait = TimeTo(np.array([[0.5, 0.5]]), np.zeros(1), np.zeros(1), 1.0, "steps")
+    >>> wait.mean, wait.quantile(0.9)
+    (array([1.5]), array([2.]))
+    """
+
+    probabilities: Floats
+    later: Floats
+    never: Floats
+    step: float = 1.0
+    unit: str = "steps"
+
+    @classmethod
+    def of(cls, hits: Hits, clock: Clock | None) -> TimeTo:
+        """Of what a recursion returned."""
+        return cls(*hits[:3], *((1.0, "steps") if clock is None else clock.unit))
+
+    @property
+    def probability(self) -> Floats:
+        """That it happens at all, (n,)."""
+        return np.asarray(1.0 - self.never)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean time, (n,); infinite where it may never happen.
+
+        Beyond the last column the chance of each further step is taken to be that of the last.
+        """
+        n_steps = self.probabilities.shape[1]
+        alive = self.later + self.probabilities[:, -1]
+        hazard = np.divide(
+            self.probabilities[:, -1], alive, out=np.zeros(len(alive)), where=alive > 0
+        )
+        tail = np.divide(self.later, hazard, out=np.full(len(alive), np.inf), where=hazard > 0)
+        tail = np.where(self.later > 1e-9, self.later * n_steps + tail, 0.0)
+        steps = self.probabilities @ np.arange(1.0, n_steps + 1) + tail
+        return np.where(self.never > 1e-9, np.inf, steps) * self.step
+
+    @property
+    def median(self) -> Floats:
+        """The time that is as likely too long as too short, (n,)."""
+        return self.quantile(0.5)
+
+    def quantile(self, q: float) -> Floats:
+        """The least time that is enough with probability q, (n,); infinite where none is."""
+        if not 0.0 < q < 1.0:
+            raise SojournError(f"q is {q!r}; expected a probability between 0 and 1")
+        enough = np.cumsum(self.probabilities, axis=1) >= q - 1e-12
+        steps = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1.0, np.inf)
+        return np.asarray(steps * self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What comes after each of n sequences, step by step.
+
+    Parameters
+    ----------
+    probabilities : array (n, horizon, n_outcomes)
+        One distribution per step; the last outcome is that the sequence has ended, with ends.
+    outcomes : tuple
+        The symbols, and `sojourn.END` with ends.
+    likeliest : list of lists
+        For each sequence the continuation that takes the likeliest outcome at every step, given
+        those before; it stops at an end.
+    """
+
+    probabilities: Floats
+    outcomes: tuple[Any, ...]
+    likeliest: list[list[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Remaining:
+    """How long until each of n sequences ends: an estimate, and an interval around it."""
+
+    time: Floats  # the estimate: a median                                    (n,)
+    low: Floats  # NaN where nothing was held out to learn it from            (n,)
+    high: Floats
+    unit: str
+
+
+def mean_gaps(sequences: Sequences) -> Floats | None:
+    """Mean time to the next event after each symbol, and that with 0 after last events, (2, n_o).
+
+    In seconds where times are dates. None without times.
+    """
+    times, n_o = sequences.times, sequences.n_symbols
+    if times is None or sequences.clock is not None or sequences.n_total == 0:
+        return None
+    gaps, follows = np.zeros(len(times)), np.ones(len(times), dtype=np.bool_)
+    gaps[:-1] = seconds(times[1:] - times[:-1])
+    follows[sequences.offsets[1:][sequences.lengths > 0] - 1] = False
+    seen = sequences.codes >= 0
+    found = []
+    for there in (follows & seen, seen):
+        total = np.bincount(sequences.codes[there], (gaps * follows)[there], minlength=n_o)
+        n = np.bincount(sequences.codes[there], minlength=n_o)
+        overall = total.sum() / max(n.sum(), 1)
+        found.append((total + overall) / (n + 1))  # as if each had been seen once more
+    return np.array(found)
+
+
+def remaining_time(
+    model: SequenceModel, sequences: Sequences, held_out: Sequences | None, coverage: float
+) -> Remaining:
+    """How long until each sequence ends; see `SequenceModel.remaining_time`."""
+    if not 0.0 < coverage < 1.0:
+        raise SojournError(f"coverage is {coverage!r}; expected a probability between 0 and 1")
+    estimate, low, high, unit = _expected_rest(model, sequences, coverage)
+    if held_out is not None:
+        parts, _ = all_prefixes(held_out)
+        predicted, _, _, _ = _expected_rest(model, parts, coverage)
+        actual = _actual_rest(model, held_out)
+        estimate, low, high = _calibrated(estimate, predicted, actual, coverage)
+    return Remaining(estimate, low, high, unit)
+
+
+def _expected_rest(
+    model: SequenceModel, sequences: Sequences, coverage: float
+) -> tuple[Floats, Floats, Floats, str]:
+    """An estimate for each sequence, an interval where the distribution has one, and the unit."""
+    hits = model._hits(sequences, None, None, MOST)
+    gaps, clock = getattr(model, "gaps_", None), getattr(model, "clock_", None)
+    if gaps is None:
+        wait, outer = TimeTo.of(hits, clock), (1.0 - coverage) / 2.0
+        time, low, high = (wait.quantile(q) - wait.step for q in (0.5, outer, 1.0 - outer))
+        return time, low, high, wait.unit
+    # The gap after the last event, if another follows, and those after the events to come.
+    last = np.where(sequences.lengths > 0, sequences.codes[sequences.offsets[1:] - 1], -1)
+    after = np.where(last >= 0, gaps[0][last], 0.0) * (1.0 - hits.first[:, 0])
+    time = after + hits.symbols @ gaps[1]
+    none = np.full(len(time), np.nan)
+    return time / HOUR, none, none, "hours"
+
+
+def _actual_rest(model: SequenceModel, sequences: Sequences) -> Floats:
+    """The time from each prefix to the end, of complete sequences, as `all_prefixes` lists them."""
+    last = np.repeat(sequences.offsets[1:] - 1, sequences.lengths)
+    if getattr(model, "gaps_", None) is None:
+        step = 1.0 if (clock := getattr(model, "clock_", None)) is None else clock.unit[0]
+        return np.asarray((last - np.arange(sequences.n_total)) * step)
+    if sequences.times is None:
+        raise SojournError("held_out has no times; the model was fitted to sequences with times")
+    return seconds(sequences.times[last] - sequences.times) / HOUR
+
+
+def _calibrated(
+    estimate: Floats, predicted: Floats, actual: Floats, coverage: float
+) -> tuple[Floats, Floats, Floats]:
+    """Median and interval of what was held out and had about the same estimate.
+
+    The quantiles are those of conformal prediction: of k neighbours and one more.
+    """
+    order = np.argsort(predicted, kind="stable")
+    predicted, actual = predicted[order], actual[order]
+    k = min(len(actual), max(40, min(len(actual) // 20, 1000)))
+    at = np.searchsorted(predicted, estimate)
+    first = np.clip(at - k // 2, 0, len(actual) - k)
+    near = np.sort(actual[first[:, None] + np.arange(k)], axis=1)
+    near = np.pad(near, ((0, 0), (1, 1)), constant_values=(0.0, np.inf))
+    low = int(np.floor((1.0 - coverage) / 2.0 * (k + 1)))
+    high, only = (int(np.ceil(q * (k + 1))) for q in ((1.0 + coverage) / 2.0, coverage))
+    # Where so many end at once that nothing lies below the interval, all of the rest is above it.
+    at_once = near[:, low] == near[:, min(1, k)]
+    top = np.where(at_once, near[:, only], near[:, high])
+    return np.median(near[:, 1:-1], axis=1), near[:, low], top
+
+
+def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes: bool) -> Any:
+    """Distributions 1, 2, …, `horizon` steps after each sequence, or after each of its prefixes."""
+    steps = range(1, positive_int("horizon", horizon) + 1)
+    outcomes = (*model.vocabulary_.tolist(), *((END,) if model.ends else ()))
+    if not prefixes:
+        rows = np.stack([model.predict_next(sequences, horizon=h) for h in steps], axis=1)
+        likeliest = [_continued(model, row, outcomes, horizon) for row in sequences]
+        return Forecast(rows, outcomes, likeliest)
+    return [
+        np.stack([np.stack([p[h - 1] for p in ahead]) for h in steps], axis=1)
+        for ahead in (_walk(model, row, list(steps)) for row in sequences)
+    ]
+
+
+def next_of_prefixes(model: SequenceModel, sequences: Sequences, horizon: int) -> list[Floats]:
+    """What comes `horizon` steps after each prefix, the empty one first, in one pass."""
+    return [np.stack([p[0] for p in _walk(model, row, [horizon])]) for row in sequences]
+
+
+def _walk(model: SequenceModel, row: list[Any], horizons: list[int]) -> list[list[Floats]]:
+    stream = model.stream()
+    found = [[stream.predict(h) for h in horizons]]
+    for symbol in row:
+        stream.update(symbol)
+        found.append([stream.predict(h) for h in horizons])
+    return found
+
+
+def _continued(model: SequenceModel, row: list[Any], outcomes: Any, horizon: int) -> list[Any]:
+    stream, found = model.stream(), []
+    if row:
+        stream.update_many(row)
+    for _ in range(horizon):
+        found.append(outcomes[int(stream.predict().argmax())])
+        if found[-1] is END:
+            break
+        stream.update(found[-1])
+    return found
+
+
+def all_prefixes(sequences: Sequences) -> tuple[Sequences, NDArray[np.int64]]:
+    """Every prefix of at least one symbol as a sequence of its own, and what it is a prefix of."""
+    owner = np.repeat(np.arange(len(sequences)), sequences.lengths)
+    lengths = np.arange(len(owner)) - sequences.offsets[owner] + 1
+    offsets = offsets_of(lengths)
+    at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - sequences.offsets[owner], lengths)
+    times = None if sequences.times is None else sequences.times[at]
+    made = Sequences(
+        sequences.codes[at],
+        offsets,
+        sequences.vocabulary,
+        np.arange(len(owner)),
+        times=times,
+        clock=sequences.clock,
+    )
+    return made, owner

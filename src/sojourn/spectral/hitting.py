@@ -1,0 +1,66 @@
+"""When something happens first, by operators: the sum of those of all other symbols."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.data.sequences import Sequences
+from sojourn.exact.hitting import MOST, RARE, Hits
+from sojourn.spectral.answers import Floats, _each, _Scored, ahead
+from sojourn.spectral.models import Model
+
+
+def first_hits(
+    model: Model, sequences: Sequences, target: int, most: int = MOST, n_jobs: int | None = None
+) -> Hits:
+    """Distribution of the first step with a symbol; of the end where `target` is n_symbols."""
+    found: list[tuple[int, list[Floats], Floats, Floats, Floats]] = []
+
+    def run(first: int, last: int, scored: _Scored) -> None:
+        nodes = scored.nodes[scored.flat.stops - 1]
+        lengths = np.diff(sequences.offsets[first : last + 1])
+        p = ahead(model, scored.rows, nodes, lengths)
+        found.append((first, *_chunk_hits(model, scored.rows, p, lengths, target, most)))
+
+    _each(model, sequences, n_jobs, run)
+    found.sort(key=lambda part: part[0])
+    n_steps = max(len(part[1]) for part in found)
+    rows = [np.pad(np.stack(f, 1), ((0, 0), (0, n_steps - len(f)))) for _, f, *_ in found]
+    later, never, symbols = (np.concatenate([part[i] for part in found]) for i in (2, 3, 4))
+    return Hits(np.concatenate(rows), later, never, symbols)
+
+
+def _chunk_hits(
+    model: Model, rows: Floats, p: Floats, lengths: Floats, target: int, most: int
+) -> tuple[list[Floats], Floats, Floats, Floats]:
+    """The recursion: the mixture's first step, then those of the operators."""
+    n_o, filter = model.n_symbols, model.filter
+    rank = model.emission(0).shape[1]
+    assert filter is not None
+    others = (np.arange(n_o) != target).astype(np.float64)
+    raw = np.maximum(rows[:, filter.k : filter.k + n_o], filter.epsilon)
+    weights = np.where(raw > filter.epsilon, p[:, :n_o] / raw, 0.0) * others
+    # The expected state after a next symbol that is not counted: Σ_o p(o) v M_o / q_o
+    steps = zip(rows[:, :rank], weights, lengths.tolist(), strict=True)
+    states = np.stack([row @ model.combined(weight, t) for row, weight, t in steps])
+    first, alive, never = [], np.ones(len(rows)), np.zeros(len(rows))
+    symbols = np.zeros((len(rows), n_o))
+    for h in range(most):
+        first.append(alive * p[:, target])
+        symbols += alive[:, None] * p[:, :n_o]
+        ended = alive * p[:, n_o] if model.ends and target < n_o else 0.0
+        alive, never = np.maximum(alive - first[-1] - ended, 0.0), never + ended
+        if alive.sum() <= RARE * len(rows):
+            break
+        emit = model.emission(int(lengths.max()) + h + 1)
+        mass = states @ emit.sum(axis=0)
+        states = np.where(
+            (mass > 0)[:, None],
+            states / np.where(mass > 0, mass, 1.0)[:, None],
+            filter.start[:rank],
+        )
+        q = np.zeros((len(rows), filter.k + n_o + 1))
+        q[:, filter.k :] = states @ emit.T
+        p = filter.predictions(q)
+        states = states @ model.combined(others, int(lengths.max()) + h + 1)
+    return first, alive, never, symbols

@@ -1,0 +1,243 @@
+"""Forecasts: against enumeration of every path, draws, streams and predictions one at a time."""
+
+import dataclasses
+from itertools import product
+
+import numpy as np
+import pytest
+
+import sojourn as sj
+from sojourn.data.end import END
+from sojourn.estimators.forecast import TimeTo, all_prefixes
+
+# Two states that end, with a tail, and a symbol that both emit.
+PARAMS = sj.Params(
+    [0.7, 0.3],
+    [[0.2, 0.8], [0.6, 0.4]],
+    [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]],
+    [[0.6, 0.4, 0.0], [0.1, 0.3, 0.6]],
+    tail=[0.3, 0.0],
+    end=[0.1, 0.4],
+    empty=0.05,
+)
+
+
+def fitted(params, ends=True):
+    """A model with known tables, without a fit."""
+    model = sj.HSMM(params.n_states, params.max_duration, ends=ends)
+    model.params_, model.initial_ = params, None
+    model.vocabulary_, model.n_symbols_ = (
+        np.array(["a", "b", "c"][: params.n_symbols]),
+        params.n_symbols,
+    )
+    return model
+
+
+MODEL = fitted(PARAMS)
+DATA = sj.Sequences.from_lists(
+    [["a", "b"], ["c"], [], ["b", "b", "c"]], vocabulary=list("abc"), empty=True
+)
+SPECTRAL = sj.SpectralHSMM(ends=True).fit(MODEL.sample(3000, random_state=0))
+
+
+def enumerated(past, target, n):
+    """p(target first at step h | past), h = 1 … n, by the scores of every continuation."""
+    ends = target is END
+    total = _prefix_score(past)
+    found = []
+    for h in range(1, n + 1):
+        if ends:  # of all continuations of h - 1 symbols, those that end there
+            mass = sum(
+                np.exp(MODEL.score_samples([[*past, *more]])[0])
+                for more in product("abc", repeat=h - 1)
+            )
+        else:
+            others = [s for s in "abc" if s != target]
+            mass = sum(
+                _prefix_score([*past, *more, target]) for more in product(others, repeat=h - 1)
+            )
+        found.append(mass / total)
+    return np.array(found)
+
+
+def _prefix_score(symbols):
+    return np.exp(MODEL.score_samples([symbols], prefixes=True)[0][-1])
+
+
+@pytest.mark.parametrize("past", DATA.to_lists(), ids="".join)
+@pytest.mark.parametrize("target", ["a", "c", END])
+def test_time_to_equals_the_sum_over_every_continuation(past, target):
+    what = {"end": True} if target is END else {"symbol": target}
+    wait = MODEL.time_to([past], **what)
+    np.testing.assert_allclose(wait.probabilities[0, :4], enumerated(past, target, 4), rtol=1e-9)
+    total = wait.probabilities.sum(axis=1) + wait.later + wait.never
+    assert total == pytest.approx(1.0, abs=1e-9)
+
+
+def test_time_to_equals_draws_within_three_standard_errors():
+    drawn, states = MODEL.sample(100_000, random_state=1, return_states=True)
+    waits = {
+        "end": (drawn.lengths + 1, MODEL.time_to([[]], end=True)),
+        "symbol": (_first(drawn.codes == 2, drawn), MODEL.time_to([[]], symbol="c")),
+        "state": (_first(np.concatenate(states) == 1, drawn), MODEL.time_to([[]], state=1)),
+    }
+    for name, (times, wait) in waits.items():
+        for h in range(1, 8):
+            p = wait.probabilities[0, h - 1]
+            error = np.sqrt(p * (1 - p) / len(drawn))
+            assert abs(np.mean(times == h) - p) < 3 * error, (name, h)
+    ends = waits["end"][1]
+    error = drawn.lengths.std() / np.sqrt(len(drawn))
+    assert abs((drawn.lengths + 1).mean() - ends.mean[0]) < 3 * error
+    assert ends.median[0] == np.median(drawn.lengths + 1)
+    assert ends.quantile(0.8)[0] == np.quantile(drawn.lengths + 1, 0.8)
+    assert waits["symbol"][1].probability[0] == pytest.approx(
+        np.mean(waits["symbol"][0] > 0), abs=0.01
+    )
+
+
+def _first(there, drawn):
+    """The first step of each sequence at which something is there, 0 if none."""
+    parts = np.split(there, drawn.offsets[1:-1])
+    return np.array([int(np.argmax(part)) + 1 if part.any() else 0 for part in parts])
+
+
+@pytest.mark.parametrize("model", [MODEL, SPECTRAL], ids=["em", "spectral"])
+def test_forecasts_sum_to_one_and_are_those_of_predict_next_and_of_streams(model):
+    made = model.forecast(DATA, 5)
+    assert made.outcomes == ("a", "b", "c", END)
+    np.testing.assert_allclose(made.probabilities.sum(axis=2), 1.0, atol=1e-12)
+    for h in range(1, 6):
+        assert (made.probabilities[:, h - 1] == model.predict_next(DATA, horizon=h)).all()
+    every = model.forecast(DATA, 5, prefixes=True)
+    assert [len(rows) for rows in every] == [3, 2, 1, 4]
+    for rows, whole in zip(every, made.probabilities, strict=True):
+        np.testing.assert_allclose(rows[-1], whole, atol=1e-12)
+    for row, going_on in zip(DATA, made.likeliest, strict=True):
+        stream = model.stream()
+        for symbol in row:
+            stream.update(symbol)
+        assert going_on[0] == made.outcomes[int(stream.predict().argmax())]
+        assert len(going_on) == 5 or going_on[-1] is END
+
+
+@pytest.mark.parametrize("model", [MODEL, SPECTRAL], ids=["em", "spectral"])
+def test_prefixes_are_scored_and_predicted_as_sequences_of_their_own(model):
+    scores = model.score_samples(DATA, prefixes=True)
+    nexts = model.predict_next(DATA, prefixes=True)
+    for row, own, ahead in zip(DATA, scores, nexts, strict=True):
+        for t in range(len(row) + 1):
+            alone = model.predict_next([row[:t]])[0]
+            np.testing.assert_allclose(ahead[t], alone, atol=1e-12)
+            # what ends here is what goes on to here, times the end
+            assert own[t] + np.log(alone[-1]) == pytest.approx(model.score_samples([row[:t]])[0])
+
+
+def test_the_first_steps_of_a_spectral_model_are_its_predictions():
+    wait = SPECTRAL.time_to(DATA, end=True)
+    np.testing.assert_allclose(wait.probabilities[:, 0], SPECTRAL.predict_next(DATA)[:, -1])
+    wait = SPECTRAL.time_to(DATA, symbol="a")
+    np.testing.assert_allclose(wait.probabilities[:, 0], SPECTRAL.predict_next(DATA)[:, 0])
+    exact = MODEL.time_to(DATA, symbol="a")
+    # learned from 3000 sequences of about six symbols: a standard error of some hundredths
+    np.testing.assert_allclose(wait.probabilities[:, :3], exact.probabilities[:, :3], atol=0.06)
+    total = wait.probabilities.sum(axis=1) + wait.later + wait.never
+    np.testing.assert_allclose(total, 1.0, atol=1e-9)
+
+
+def test_means_and_quantiles_of_a_geometric_wait():
+    p = 0.02 * 0.98 ** np.arange(50)[None]
+    wait = TimeTo(p, 1 - p.sum(axis=1), np.zeros(1), 2.0, "hours")
+    assert wait.mean[0] == pytest.approx(100.0)  # the tail goes on as it was
+    assert wait.median[0] == 70.0
+    assert wait.quantile(0.9)[0] == np.inf
+    assert TimeTo(p, 0 * p[:, 0], 1 - p.sum(axis=1)).mean[0] == np.inf
+    with pytest.raises(sj.SojournError, match="q is 1; expected a probability"):
+        wait.quantile(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "what", "message"),
+    [
+        (MODEL, {}, "pass one of state=, symbol= and end=True"),
+        (MODEL, {"end": True, "state": 1}, "pass one of state=, symbol= and end=True"),
+        (MODEL, {"symbol": "z"}, "symbol is 'z', which is not in the vocabulary"),
+        (MODEL, {"state": 2}, "state is 2; there are states 0 to 1"),
+        (SPECTRAL, {"state": 0}, "state= is for HSMM; a SpectralHSMM has no states"),
+        (
+            fitted(sj.Params.random(2, 2, 3, rng=0), ends=False),
+            {"end": True},
+            "fit it with ends=True",
+        ),
+    ],
+)
+def test_waits_that_cannot_be(model, what, message):
+    with pytest.raises(sj.SojournError, match=message):
+        model.time_to([["a"]], **what)
+
+
+# ---- remaining time ----------------------------------------------------------------------------
+
+
+def timed(n, seed):
+    """Cases whose symbols are followed by an hour ("a"), two ("b") or ten ("c"), half or double."""
+    drawn = MODEL.sample(n, random_state=seed)
+    rng = np.random.default_rng(seed)
+    gaps = np.array([1.0, 2.0, 10.0])[drawn.codes] * 2 ** rng.uniform(-1, 1, drawn.n_total)
+    starts = np.repeat(drawn.offsets[:-1], drawn.lengths)
+    hours = np.cumsum(gaps) - gaps
+    times = (1e6 * 3600 * (hours - hours[starts])).astype("m8[us]") + np.datetime64(
+        "2026-01-01", "us"
+    )
+    return dataclasses.replace(drawn, times=times)
+
+
+def test_remaining_time_is_covered_and_beats_the_mean_by_length():
+    model = sj.HSMM(2, 3, ends=True, tail=False, random_state=0, max_iter=10).fit(timed(800, 2))
+    test = timed(400, 4)
+    parts, owner = all_prefixes(test)
+    found = model.remaining_time(parts, held_out=timed(800, 3))
+    last = test.times[test.offsets[1:] - 1][owner]
+    actual = (last - test.times) / np.timedelta64(1, "h")
+    assert found.unit == "hours"
+    covered = np.mean((found.low <= actual) & (actual <= found.high))
+    # about 3000 prefixes in 400 cases: a standard error of about 0.01
+    assert 0.87 < covered < 0.93
+    by_length = np.array([actual[parts.lengths == n].mean() for n in parts.lengths])
+    assert np.abs(found.time - actual).mean() < np.abs(by_length - actual).mean()
+    plain = model.remaining_time(parts)
+    assert np.isnan(plain.low).all()
+    assert np.abs(plain.time.mean() - actual.mean()) < 0.1 * actual.mean()
+
+
+def test_remaining_time_on_a_clock_is_the_wait_for_the_end():
+    days = np.array(["2026-01-01", "2026-01-03", "2026-01-01", "2026-01-02"], "M8[D]")
+    seqs = sj.Sequences.from_columns(list("abab"), list("xxyy"), time=days)
+    model = sj.HSMM(1, 2, ends=True, random_state=0, max_iter=5).fit(seqs.resample("1d"))
+    assert model.clock_.every == "1d"
+    wait, rest = model.time_to([["a"]], end=True), model.remaining_time([["a"]])
+    assert wait.unit == rest.unit == "days"
+    assert rest.time == wait.median - 1
+
+
+def test_clock_and_gaps_are_saved(tmp_path):
+    data = timed(200, 5)
+    for seqs in (data, data.resample("1h")):
+        model = sj.SpectralHSMM(ends=True).fit(seqs)
+        model.save(tmp_path / "m.sojourn")
+        again = sj.load(tmp_path / "m.sojourn")
+        assert again.clock_ == model.clock_ == seqs.clock
+        assert (
+            again.remaining_time(seqs[:5]).time.tolist()
+            == model.remaining_time(seqs[:5]).time.tolist()
+        )
+
+
+def test_remaining_time_needs_ends_and_times():
+    with pytest.raises(sj.SojournError, match="fit it with ends=True"):
+        fitted(sj.Params.random(2, 2, 3, rng=0), ends=False).remaining_time([["a"]])
+    model = sj.SpectralHSMM(ends=True).fit(timed(100, 6))
+    with pytest.raises(sj.SojournError, match="held_out has no times"):
+        model.remaining_time([["a"]], held_out=[["a", "b"]])
+    with pytest.raises(sj.SojournError, match="coverage is 2; expected a probability"):
+        model.remaining_time([["a"]], coverage=2)
