@@ -4,10 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+import window_loops as reference
 
 from sojourn import Params, Sequences, SojournError, count, exact_moments
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
-from sojourn.spectral import moment_tables, reference
+from sojourn.spectral import moment_tables
 from sojourn.spectral.moment_tables import Adjacent, Form
 from sojourn.spectral.moments import WindowTally
 

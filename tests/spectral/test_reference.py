@@ -1,97 +1,93 @@
-"""The plain reference is right on exact moments, and the fast code equals it on data."""
+"""The fast code computes what the plain reference says: contexts, counts, operators, filter."""
 
 import numpy as np
 import pytest
 
-from sojourn import Params, Sequences, SpectralHSMM, count, exact_moments
+from sojourn import Params, Sequences
+from sojourn.contexts.counts import count_contexts, grow_trees
+from sojourn.contexts.followers import learn_followers
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import lay_out, locate
 from sojourn.spectral import reference
 from sojourn.spectral.answers import surprise
-from sojourn.spectral.models import WindowModel
-from sojourn.spectral.paper import algorithm_2, raw_log_prob
-from sojourn.spectral.select_rank import choose, decompose
+from sojourn.spectral.context_operators import learn_operators
+from sojourn.spectral.models import ContextModel
 
-PARAMS = Params.random(2, 2, 4, rng=0)
-WINDOW = (0, 1)
-SAMPLE = PARAMS.sample(400, 30, rng=1)
-TEST = PARAMS.sample(20, 25, rng=2)
-# Products of 25 matrices in another order of addition.
-ROUNDING = 1e-9
-GAPPED = ("M_LoR", "M_LR", "M_LR1", "M_oo")
+M, RANK = 40, 5
+ROUNDING = 1e-8  # of products of some hundred factors, whose SVDs differ in the last bits
 
 
-def pooled_tables(moments):
-    table = moments.tables[0]
-    return [*(getattr(table, name)[0] for name in GAPPED), table.root]
+@pytest.fixture(scope="module")
+def rows():
+    """Songs with long runs, some symbols missing."""
+    p = Params.random(3, 5, 4, rng=3)
+    songs = p.sample(60, 25, rng=4).to_lists()
+    return [
+        [None if (i + 7 * t) % 41 == 0 else s for t, s in enumerate(r)] for i, r in enumerate(songs)
+    ]
 
 
-def test_adjacent_form_of_exact_moments_is_the_model():
-    table = exact_moments(PARAMS, [WINDOW]).tables[0]
-    start, B, stop, average = reference.learn_adjacent(table.H, table.H_o, table.first, 4)
-    assert average @ stop == pytest.approx(1)
-    log_p = [reference.log_prob(row, start, B, stop) for row in TEST]
-    np.testing.assert_allclose(log_p, PARAMS.log_prob(TEST), rtol=1e-8)
-    scores = [reference.surprise(r, start, B, stop, average, 1e-9)[0].sum() for r in TEST]
-    np.testing.assert_allclose(scores, -PARAMS.log_prob(TEST), rtol=1e-8)
+@pytest.fixture(scope="module")
+def plain(rows):
+    steps = [(row, t) for row in rows for t in range(len(row) + 1)]
+    pasts = reference.grow([reference.past(row, t) for row, t in steps], M)
+    futures = reference.grow([reference.future(row, t) for row, t in steps], M)
+    return pasts, futures, reference.count(rows, pasts, futures, 4)
 
 
-def test_algorithm_2_of_exact_moments_is_the_model():
-    tables = pooled_tables(exact_moments(PARAMS, [WINDOW], gapped=True))
-    tensors = reference.learn_paper(*tables, k=4, n_x=2)
-    p = [reference.paper_prob(row, *tensors) for row in TEST]
-    np.testing.assert_allclose(np.log(p), PARAMS.log_prob(TEST), rtol=1e-8)
+@pytest.fixture(scope="module")
+def fast(rows):
+    sequences = Sequences.from_lists(rows, vocabulary=range(4))
+    pieces = Pieces.all_of(sequences)
+    fine = grow_trees(pieces, 4, 2, 1)
+    trees = fine.cut(M)
+    return sequences, pieces, trees, count_contexts(pieces, fine).grouped(trees)
 
 
-def test_adjacent_operators_of_counts_equal_the_reference():
-    counts = reference.count_adjacent(SAMPLE.to_lists(), WINDOW, 4)
-    model = reference.learn_adjacent(*counts, 4)
-    operators = decompose(count(SAMPLE, [WINDOW], holdout=False).tables[0], 4, 2).cut(4)
-    raw = [reference.log_prob(row, *model[:3]) for row in TEST]
-    np.testing.assert_allclose(raw_log_prob(operators, TEST), raw, rtol=ROUNDING)
-    start, B, stop, average = model
-    average = average / (average @ stop)
-    expected = [reference.surprise(row, start, B, stop, average, 1e-4)[0] for row in TEST]
-    found, _ = surprise(WindowModel(operators, 1e-4), TEST)
-    np.testing.assert_allclose(found, np.concatenate(expected), rtol=ROUNDING, atol=ROUNDING)
+def test_positions_share_contexts_as_in_the_reference(rows, plain, fast):
+    pasts, futures, _ = plain
+    _, pieces, trees, _ = fast
+    flat = lay_out(pieces, 4)
+    nodes = trees.past_context[locate(trees.pasts, flat)]
+    later = trees.future_context[locate(trees.futures, flat)]
+    found: tuple[dict, dict] = {}, {}
+    for row, begin in zip(rows, flat.starts.tolist(), strict=True):
+        for t in range(len(row) + 1):
+            here = (pasts(reference.past(row, t)), futures(reference.future(row, t)))
+            numbers = (int(nodes[begin + t]), int(later[begin + t]))
+            for known, context, number in zip(found, here, numbers, strict=True):
+                assert known.setdefault(context, number) == number
+    for known, n in zip(found, (trees.n_pasts, trees.n_futures), strict=True):
+        assert len(set(known.values())) == len(known) <= n
+        assert len(known) > 12
 
 
-def test_algorithm_2_of_counts_equals_the_reference():
-    M_LoR, M_LR, M_LR1, M_oo, root = reference.count_gapped(SAMPLE.to_lists(), WINDOW, 4)
-    tensors = reference.learn_paper(M_LoR[0], M_LR[0], M_LR1[0], M_oo[0], root, k=3, n_x=2)
-    expected = np.array([reference.paper_prob(row[:8], *tensors) for row in TEST])
-    table = count(SAMPLE, [WINDOW], gapped=True, holdout=False).tables[0]
-    short = Sequences.from_array(TEST.codes.reshape(20, 25)[:, :8], vocabulary=range(4))
-    log_p = raw_log_prob(algorithm_2(table, 3, 2).cut(3), short)
-    assert (expected > 0).sum() > 15
-    np.testing.assert_allclose(np.exp(log_p), np.maximum(expected, 0), rtol=ROUNDING)
+def test_tables_have_the_counts_of_the_reference(plain, fast):
+    counts, found = plain[2], fast[3]
+    assert sorted(found.pairs.counts) == sorted(counts.H[counts.H > 0])
+    assert sorted(found.moves.counts) == sorted(counts.H_o[counts.H_o > 0])
+    assert sorted(found.first[found.first > 0]) == sorted(counts.first[counts.first > 0])
 
 
-def test_algorithm_2_pools_the_moments_that_algorithm_1_keeps_apart():
-    apart = count(SAMPLE, [WINDOW], per_step=True, holdout=False).tables[0]
-    together = count(SAMPLE, [WINDOW], gapped=True, holdout=False).tables[0]
-    a, b = algorithm_2(apart, 3, 2), algorithm_2(together, 3, 2)
-    assert np.array_equal(a.singular_values, b.singular_values)
-    assert np.array_equal(a.cut(3).B, b.cut(3).B)
+@pytest.mark.parametrize("ends", [False, True])
+def test_surprise_is_that_of_the_reference(rows, plain, fast, ends):
+    pasts, _, counts = plain
+    sequences, _, trees, tables = fast
+    followers, _ = learn_followers(trees.pasts, tables.follows, None, ends)
+    model = ContextModel(trees, learn_operators(tables, RANK), followers, 1.0, ends)
+    steps, last = surprise(model, sequences)
+    slow = reference.learn(counts, RANK)
+    for i, row in enumerate(rows):
+        expected = reference.surprise(row, slow, counts, pasts, ends)
+        got = steps[sequences.offsets[i] : sequences.offsets[i + 1]]
+        np.testing.assert_allclose(
+            np.append(got, last[i]) if ends else got, expected, atol=ROUNDING
+        )
 
 
-def test_a_fitted_model_scores_as_the_reference():
-    model = SpectralHSMM(2, 2, algorithm="adjacent", windows=WINDOW, rank=3).fit(SAMPLE)
-    counts = reference.count_adjacent(SAMPLE.to_lists(), WINDOW, 4)
-    start, B, stop, average = reference.learn_adjacent(*counts, 3)
-    average = average / (average @ stop)
-    for row, scored in zip(TEST, model.surprise(TEST), strict=True):
-        plain, following = reference.surprise(row, start, B, stop, average, model.epsilon_)
-        np.testing.assert_allclose(scored, plain, rtol=ROUNDING, atol=ROUNDING)
-        np.testing.assert_allclose(model.predict_next([row])[0], following, rtol=ROUNDING)
-
-
-@pytest.mark.parametrize("window", [(0,), WINDOW])
-def test_rank_is_the_one_that_the_reference_chooses(window):
-    moments = count(SAMPLE, [window])
-    held = moments.heldout
-    heldout = [held.codes[b:e].tolist() for b, e in zip(held.begins, held.ends, strict=True)]
-    train = SAMPLE.to_lists()
-    for row in heldout:
-        train.remove(row)
-    assert len(heldout) > 50
-    found = reference.choose(train, heldout, [window], (1, 2, 3, 4), 4, 1e-3 / 4)
-    assert found == (window, choose(moments, None, 4, 2).rank)
+def test_context_tree_sums_to_one_and_prefers_what_followed(rows, plain):
+    predicted = reference.follow(rows, plain[0], 4)
+    p = predicted(reference.past(rows[0], 5))
+    assert p.sum() == pytest.approx(1)
+    often = reference.follow([[0, 1] * 20] * 5, plain[0], 4)
+    assert often((1, ("run", 0))).argmax() == 0

@@ -1,171 +1,176 @@
-"""The spectral methods in plain loops and NumPy: what the rest of this package computes fast.
+"""Spectral learning on contexts in plain Python and NumPy: what `SpectralHSMM` computes, slowly.
 
-The paper is I. Melnyk and A. Banerjee, "A Spectral Algorithm for Inference in Hidden semi-Markov
-Models" (arXiv 1407.3422); equations are named by the labels of its source. A sequence is a list of
-symbols 0 … n_o - 1, None where one is missing; a window is a tuple of offsets that starts at 0
-(Theorem 1, `windows.theorem_offsets`). The right window at s reads the symbols at s + offset, the
-left window that ends at s those at s - offset.
+A row is a list of symbols 0 … n_o - 1, None where one is missing. A position is a step of a row, or
+its end. What comes before a position is its past, read backwards, the rest its future, both in
+runs. The steps, in the order of this file:
 
-    tables = count_adjacent(rows, offsets, n_o)      # one pass over the data
-    model = learn_adjacent(*tables, k)               # one SVD
-    surprise(row, *model, epsilon)                   # the normalised filter
+    pasts, futures = grow(past_readings, m), grow(future_readings, m)  # contexts
+    counts = count(rows, pasts, futures, n_o)                          # one pass
+    model = learn(counts, k)                                           # one SVD
+    surprise(row, model, counts, pasts)                                # the filter
 
-That is `SpectralHSMM` by default, with offsets and k as in `choose`. The functions `count_gapped`,
-`learn_paper` and `paper_prob` are the paper's own algorithms; skip them at first.
+`SpectralHSMM` mixes the filter's predictions with those of a context tree (`follow`), holds out a
+fifth of the rows, and takes the m, the k and the mixture that give these the most likelihood.
+The method comes from I. Melnyk and A. Banerjee, "A Spectral Algorithm for Inference in Hidden
+semi-Markov Models" (arXiv 1407.3422), whose windows of fixed offsets are in `paper`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.contexts.trees import BUCKETS
+
 Row = Sequence[int | None]
+Reading = tuple[Any, ...]
+EDGE, MISSING = "edge", "missing"  # the start or end of a row; a symbol that is not known
+RIDGE, EPSILON = 0.1, 1e-5
+SMOOTHING = 20.0
 
 
-def window(row: Row, places: Sequence[int], n_o: int) -> int | None:
-    """Number of the window at these places, earliest symbol first; None if any is not there."""
-    number = 0
-    for place in places:
-        symbol = row[place] if 0 <= place < len(row) else None
+def reading(symbols: Row) -> Reading:
+    """Symbols in runs, each as its symbol and a bucket of its length, up to where they close."""
+    tokens: list[Any] = []
+    for symbol, run in groupby(symbols):
         if symbol is None:
-            return None
-        number = number * n_o + symbol
-    return number
+            return (*tokens, MISSING)
+        tokens += [symbol, ("run", bisect_right(BUCKETS.tolist(), len(list(run))) - 1)]
+    return (*tokens, EDGE)
 
 
-def right(row: Row, s: int, offsets: Sequence[int], n_o: int) -> int | None:
-    """The right window that starts at s."""
-    return window(row, [s + offset for offset in offsets], n_o)
+def past(row: Row, t: int) -> Reading:
+    """The past of position t: the symbols before it, the last one first."""
+    return reading(row[:t][::-1])
 
 
-def left(row: Row, s: int, offsets: Sequence[int], n_o: int) -> int | None:
-    """The left window that ends at s, the mirror image of the right one."""
-    return window(row, [s - offset for offset in reversed(offsets)], n_o)
+def future(row: Row, t: int) -> Reading:
+    """The future of position t: the symbols from it on."""
+    return reading(row[t:])
 
 
-def count_adjacent(
-    rows: Sequence[Row], offsets: Sequence[int], n_o: int, weights: Any = None
-) -> Any:
-    """H[L, R] and H_o[L, o, R1] over steps with complete windows, L ending and R starting at t."""
-    n, weights = n_o ** len(offsets), np.ones(len(rows), int) if weights is None else weights
-    H, H_o, first = (np.zeros(shape, weights.dtype) for shape in ((n, n), (n, n_o, n), n))
-    for row, weight in zip(rows, weights, strict=True):
-        if (R := right(row, 0, offsets, n_o)) is not None:
-            first[R] += weight
-        for t, o in enumerate(row):
-            L, R = left(row, t - 1, offsets, n_o), right(row, t, offsets, n_o)
-            R1 = right(row, t + 1, offsets, n_o)
-            if None not in (L, o, R, R1):  # what is divided is counted over the same steps
-                H[L, R] += weight
-                H_o[L, o, R1] += weight
-    return H, H_o, first
+def grow(readings: Sequence[Reading], m: float) -> Callable[[Reading], Reading]:
+    """A tree of readings, as the function that gives the context of one: a part of its beginning.
 
-
-def count_gapped(
-    rows: Sequence[Row], offsets: Sequence[int], n_o: int, n_t: int = 1, weights: Any = None
-) -> Any:
-    """The paper's M (Section 4.2) at each of n_t steps, or summed over all (n_t = 1); its root."""
-    n, weights = n_o ** len(offsets), np.ones(len(rows), int) if weights is None else weights
-    shapes = ((n_t, n, n_o, n), (n_t, n, n), (n_t, n, n), (n_t, n_o, n_o), (n_o, n_o, n))
-    M_LoR, M_LR, M_LR1, M_oo, root = (np.zeros(shape, weights.dtype) for shape in shapes)
-    for row, weight in zip(rows, weights, strict=True):
-        R = right(row, 2, offsets, n_o)
-        if R is not None and None not in row[:2]:
-            root[row[0], row[1], R] += weight  # eq. (X11)
-        for t, o in enumerate(row):
-            step = t if n_t > 1 else 0
-            R, R1 = right(row, t, offsets, n_o), right(row, t + 1, offsets, n_o)
-            if t + 1 < len(row) and None not in (o, row[t + 1]):
-                M_oo[step, o, row[t + 1]] += weight  # eq. (tensorOobs)
-            if None not in (L := left(row, t - 1, offsets, n_o), o, R1):
-                M_LoR[step, L, o, R1] += weight  # eq. (tensorXobs)
-            if None not in (L := left(row, t - 2, offsets, n_o), R, R1):
-                M_LR[step, L, R] += weight  # eq. (DtensorObs), inverted
-                M_LR1[step, L, R1] += weight  # eq. (DtensorObs)
-    return M_LoR, M_LR, M_LR1, M_oo, root
-
-
-def scaled_inverse(M: Any, k: int) -> Any:
-    """V and G, with V G a generalised inverse of M: G M V = I of rank k.
-
-    Rows and columns are scaled by their sums, which makes the noise of counts even.
+    A node that m readings begin with is split by their next token. Children with fewer than m/2,
+    but for those that close, share one context with what ends at their parent.
     """
-    a, b = (np.where(sums > 0, sums, np.inf) ** -0.5 for sums in (M.sum(axis=1), M.sum(axis=0)))
-    U, s, Vt = np.linalg.svd(a[:, None] * M * b, full_matrices=False)
-    return b[:, None] * Vt[:k].T, (U[:, :k] / s[:k]).T * a  # (n_R, k), (k, n_L)
+    met: Counter[Reading] = Counter([()] * len(readings))
+    layer, depth = list(readings), 0
+    while layer:  # one token more of the readings whose beginning is still frequent
+        layer = [r for r in layer if len(r) > depth and met[r[:depth]] >= m]
+        depth += 1
+        met.update(r[:depth] for r in layer)
+    own = {node for node, n in met.items() if node and (n >= m / 2 or node[-1] == EDGE)}
+    opened = {node[:-1] for node in own if met[node[:-1]] >= m}
+
+    def context(r: Reading) -> Reading:
+        depth = 0
+        while r[:depth] in opened and depth < len(r) and r[: depth + 1] in own:
+            depth += 1
+        return r[:depth]
+
+    return context
 
 
-def learn_adjacent(H: Any, H_o: Any, first: Any, k: int) -> Any:
-    """Operators with p(o_1 … o_T) = start · B_{o_1} ⋯ B_{o_T} · stop, and the average state."""
-    n = H.sum()
-    V, G = scaled_inverse(H / n, k)  # G H V = I                                 (n_R, k), (k, n_L)
-    B = np.einsum("kl,lor,rm->okm", G, H_o / n, V)  # B_o = G H_o V              (n_o, k, k)
-    average = H.sum(axis=0) / n  # (n_R,)
-    if first.dtype.kind == "i":  # counts: one average window more, so that few starts rule out none
-        first = first + average
-    return first / first.sum() @ V, B, G @ H.sum(axis=1) / n, average @ V
+class Counts(NamedTuple):
+    """How often futures follow pasts; contexts are numbered as they come."""
+
+    pasts: dict[Reading, int]
+    futures: dict[Reading, int]
+    H: Any  # past and future at a position                                       (n_u, n_v)
+    H_o: Any  # past, symbol, and the future after it                             (n_o, n_u, n_v)
+    first: Any  # future where a row starts                                       (n_v,)
 
 
-def learn_paper(M_LoR: Any, M_LR: Any, M_LR1: Any, M_oo: Any, root: Any, k: int, n_x: int) -> Any:
-    """D̃, X̃, Õ, root and tail of Algorithm 2, from moments of all steps together."""
-    V_D, D_plus = scaled_inverse(M_LR, k)
-    V_X, X_plus = scaled_inverse(M_LoR.sum(axis=1), k)
-    D = D_plus @ M_LR1 @ V_X  # eq. (DtensorAcc)                                 (k, k)
-    X = np.einsum("kl,lor,rm->okm", X_plus, M_LoR, V_D)  # eq. (XtensorAcc)      (n_o, k, k)
-    U = np.linalg.svd(M_oo)[0][:, :n_x]
-    O = U @ U.T  # eq. (OtensorAcc): a projection to rank n_x                    (n_o, n_o)
-    tail = np.einsum("kl,lor->ok", X_plus, M_LoR)  # eq. (X2)                    (n_o, k)
-    return D, X, O, root / root.sum() @ V_D, tail
+def count(rows: Sequence[Row], pasts: Any, futures: Any, n_o: int) -> Counts:
+    """One pass over all positions; the end of a row is one."""
+    at = [[(pasts(past(r, t)), futures(future(r, t))) for t in range(len(r) + 1)] for r in rows]
+    u = {c: i for i, c in enumerate(dict.fromkeys(p for row in at for p, _ in row))}
+    v = {c: i for i, c in enumerate(dict.fromkeys(f for row in at for _, f in row))}
+    H, H_o, first = np.zeros((len(u), len(v))), np.zeros((n_o, len(u), len(v))), np.zeros(len(v))
+    for row, here in zip(rows, at, strict=True):
+        first[v[here[0][1]]] += 1
+        for t, (p, f) in enumerate(here):
+            H[u[p], v[f]] += 1
+            if t < len(row) and row[t] is not None:
+                H_o[row[t], u[p], v[here[t + 1][1]]] += 1
+    return Counts(u, v, H, H_o, first)
 
 
-def paper_prob(row: Sequence[int], D: Any, X: Any, O: Any, root: Any, tail: Any) -> float:
-    """Inference of Algorithm 2: eq. (mesTensorObserv) between (X11) and (X2); three symbols up."""
-    v = np.einsum("abk,a,b->k", root, O[:, row[0]], O[:, row[1]])  # (k,)
-    for o in row[2:-1]:
-        v = v @ D @ np.einsum("okm,o->km", X, O[:, o])
-    return float(v @ D @ np.einsum("ok,o->k", tail, O[:, row[-1]]))
+class Model(NamedTuple):
+    """Operators: p(o | q) = emit[o] · q, and q becomes q M[o] / p(o | q)."""
+
+    start: Any  # (k,)
+    M: Any  # (n_o, k, k)
+    emit: Any  # of the symbols and, last, of the end                             (n_o + 1, k)
+    restart: Any  # the state of each past                                        (n_u, k)
 
 
-def log_prob(row: Sequence[int], start: Any, B: Any, stop: Any) -> float:
-    """Log of the signed product; -inf where it is not positive."""
-    p = start
-    for o in row:
-        p = p @ B[o]
-    return float(np.log(p @ stop)) if p @ stop > 0 else -np.inf
+def learn(counts: Counts, k: int, ridge: float = RIDGE) -> Model:
+    """Operators from counts; contexts are one-hot, so the scaling is canonical correlation's."""
+    H, n = counts.H, counts.H.sum()
+    d_u, d_v = H.sum(axis=1) ** -0.5, H.sum(axis=0) ** -0.5
+    U, s, Vt = np.linalg.svd(d_u[:, None] * H * d_v, full_matrices=False)
+    U, s, V = U[:, :k], s[:k], Vt[:k].T  # D_u^-½ H D_v^-½ ≈ U S Vᵀ
+    W = d_v[:, None] * V  # Ṽ = D_v^-½ V                                          (n_v, k)
+    R = ridge * (np.sqrt(len(d_u)) + np.sqrt(len(d_v))) ** 2 / n * (np.arange(len(s)) > 0)
+    G = (d_u[:, None] * U * s / (s**2 + R)).T  # (S² + R)⁻¹ S Uᵀ D_u^-½           (k, n_u)
+    M = np.einsum("ku,ouv,vl->okl", G, counts.H_o, W)  # M_o = G H_o Ṽ            (n_o, k, k)
+    w = V.T @ (1 / d_v)  # w = Vᵀ D_v^½ 1                                         (k,)
+    ends = np.array([f[:1] == (EDGE,) for f in counts.futures])  # futures that are an end
+    emit = np.vstack([M @ w, V[ends].T @ (1 / d_v)[ends]])  # p(o | q) = q M_o w
+    restart = d_u[:, None] ** 2 * (H @ W)  # D_u⁻¹ H Ṽ                            (n_u, k)
+    return Model(counts.first / counts.first.sum() @ W, M, emit, restart)
 
 
-def surprise(row: Row, start: Any, B: Any, stop: Any, average: Any, epsilon: float) -> Any:
-    """-log p(o_t | o_1 … o_{t-1}) by the normalised filter, 0 for missing; p of the next symbol.
+def surprise(row: Row, model: Model, counts: Counts, pasts: Any, ends: bool = False) -> Any:
+    """-log p of each symbol given those before it, and of the end, by the normalised filter.
 
-    p is q cut below at ε and normalised. The state is divided by q itself; where q of the symbol is
-    below ε it restarts from the average state.
+    Predictions are cut below at ε and made to sum to one; the state moves by what it predicted
+    itself. Where that was less than ε, it restarts at the state of the past.
     """
-    out, v = [], start / (start @ stop)
-    for symbol in (*row, None):
-        q = v @ B @ stop  # (n_o,)
-        p = np.maximum(q, epsilon) / np.maximum(q, epsilon).sum()
+    out: list[float] = []
+    q, n_o = model.start, len(model.M)
+    for t, symbol in enumerate((*row, EDGE)):
+        raw = model.emit[: n_o + ends] @ q
+        p = np.maximum(raw, EPSILON) / np.maximum(raw, EPSILON).sum()
+        if symbol == EDGE:
+            return np.array([*out, -np.log(p[n_o])] if ends else out)
+        here = raw[:n_o].sum() if symbol is None else raw[symbol]
         out.append(0.0 if symbol is None else -np.log(p[symbol]))
-        update, mass = (B.sum(axis=0), q.sum()) if symbol is None else (B[symbol], q[symbol])
-        v = v @ update / mass if mass >= epsilon else average
-    return np.array(out[:-1]), p
+        move = model.M.sum(axis=0) if symbol is None else model.M[symbol]
+        if here >= EPSILON:
+            q = q @ move / here
+        else:
+            q = model.restart[counts.pasts[pasts(past(row[: t + 1], t + 1))]]
+    return None
 
 
-def choose(
-    train: list[Row], heldout: list[Row], windows: Any, ranks: Any, n_o: int, epsilon: float
-) -> Any:
-    """Window and rank whose filter gives the held-out rows the most likelihood.
+def follow(rows: Sequence[Row], pasts: Any, n_o: int) -> Callable[[Reading], Any]:
+    """The context tree: what follows a past, smoothed by what follows shorter ones.
 
-    `SpectralHSMM` holds out a fifth of the sequences, those with the smallest hashes of their ids,
-    tries ranks 1, 2, 3, 4, 6, 8, 12, … up to n_x · n_d with ε = 0.001 / n_o, then a few other ε,
-    and learns the operators of the best from all rows.
+    p(node) = (counts + 20 p(parent)) / (n + 20), the parent of the root being uniform.
+    `SpectralHSMM` learns from held-out rows, by classes of nodes, how far each is trusted instead.
     """
-    scores = {}
-    for offsets in windows:
-        H, H_o, first = count_adjacent(train, offsets, n_o)
-        for k in ranks:
-            start, B, stop, average = learn_adjacent(H, H_o, first, k)
-            rows = (surprise(row, start, B, stop, average, epsilon)[0] for row in heldout)
-            scores[offsets, k] = -sum(row.sum() for row in rows)
-    return max(scores, key=lambda found: scores[found])
+    met: Counter[tuple[Reading, Any]] = Counter()
+    for row in rows:
+        for t, symbol in enumerate((*row, n_o)):
+            node = pasts(past(row, t)) if symbol is not None else ()
+            met.update(
+                (node[:depth], symbol) for depth in range(len(node) + 1) if symbol is not None
+            )
+
+    def predicted(r: Reading) -> Any:
+        p, node = np.full(n_o + 1, 1 / (n_o + 1)), pasts(r)
+        for depth in range(len(node) + 1):
+            counts = np.array([met[node[:depth], symbol] for symbol in range(n_o + 1)])
+            p = (counts + SMOOTHING * p) / (counts.sum() + SMOOTHING)
+        return p
+
+    return predicted
