@@ -552,8 +552,8 @@ def test_help_lists_the_commands_in_the_order_of_use(capsys):
         ["sojourn", "fit"],
         ["sojourn", "score"],
     ]
-    names = ["fit", "info", "score", "detect", "decode", "predict", "report", "sample", "stream"]
-    names += ["convert"]
+    names = ["fit", "info", "score", "detect", "decode", "predict", "forecast", "report", "sample"]
+    names += ["stream", "convert"]
     assert [line.split()[0] for line in text.splitlines() if line.strip()] == names
 
 
@@ -583,3 +583,56 @@ def test_help_is_quick():
         new_process("--help")
         seconds.append(spent() - before)
     assert min(seconds) < 0.3
+
+
+# ---- time and forecasts -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hourly(tmp_path_factory):
+    """A log with dates, and a model of its hours with ends."""
+    folder = tmp_path_factory.mktemp("hourly")
+    rows = [
+        f"{case},2026-01-0{1 + case % 7}T{hour:02}:10:00,{symbol}"
+        for case in range(40)
+        for hour, symbol in ((1, "ask"), (2 + case % 3, "check"), (6 + case % 2, "pay"))
+    ]
+    (folder / "log.csv").write_text("\n".join(["case,time,activity", *rows]) + "\n")
+    options = ["--every", "1h", "--ends", "--states", "3", "--max-duration", "4", "--seed", "0"]
+    assert cli.run(["fit", str(folder / "log.csv"), *options, "-o", str(folder / "m.sojourn")]) == 0
+    return folder
+
+
+def test_a_model_reads_new_data_by_its_clock(hourly, capsys):
+    model = sj.load(hourly / "m.sojourn")
+    scores = table(run(capsys, "score", hourly / "m.sojourn", hourly / "log.csv"))
+    seqs = sj.read(hourly / "log.csv", quiet=True, every="1h")
+    assert numbers(scores["length"]) == seqs.lengths.tolist()
+    assert numbers(scores["log_prob"]) == pytest.approx(model.score_samples(seqs))
+
+
+def test_forecasts_are_those_of_python(hourly, capsys):
+    model, seqs = sj.load(hourly / "m.sojourn"), sj.read(hourly / "log.csv", quiet=True, every="1h")
+    found = table(
+        run(
+            capsys, "forecast", hourly / "m.sojourn", hourly / "log.csv", "--horizon", 2, "--top", 0
+        )
+    )
+    p = model.forecast(seqs, 2).probabilities
+    assert numbers(found["probability"]) == pytest.approx(-np.sort(-p, axis=2).ravel())
+    assert found["step"][:8] == ["1"] * 4 + ["2"] * 4
+    assert set(found["symbol"]) == {"ask", "check", "pay", "END"}
+    for option, what in (
+        (("--end",), {"end": True}),
+        (("--time-to", "pay"), {"symbol": "pay"}),
+        (("--state", 1), {"state": 1}),
+    ):
+        found = table(run(capsys, "forecast", hourly / "m.sojourn", hourly / "log.csv", *option))
+        wait = model.time_to(seqs, **what)
+        assert numbers(found["50%"]) == wait.median.tolist()
+        assert set(found["unit"]) == {"hours"}
+
+
+def test_predictions_of_a_model_with_ends_name_the_end(hourly, capsys):
+    found = table(run(capsys, "predict", hourly / "m.sojourn", hourly / "log.csv", "--top", 0))
+    assert set(found["symbol"]) == {"ask", "check", "pay", "END"}

@@ -54,7 +54,7 @@ def commands() -> click.Group:
     import click
 
     from sojourn import __version__
-    from sojourn.cli.ask import decode, predict, sample, score
+    from sojourn.cli.ask import decode, forecast, predict, sample, score
     from sojourn.cli.detect import detect, report
     from sojourn.cli.fit import fit, info
     from sojourn.cli.stream import convert, stream
@@ -65,7 +65,19 @@ def commands() -> click.Group:
 
     @click.group(
         cls=InOrder,
-        commands=[fit, info, score, detect, decode, predict, report, sample, stream, convert],
+        commands=[
+            fit,
+            info,
+            score,
+            detect,
+            decode,
+            predict,
+            forecast,
+            report,
+            sample,
+            stream,
+            convert,
+        ],
         context_settings={"help_option_names": ["-h", "--help"]},
         # The backspace keeps click from filling the lines.
         epilog="\b\nExample:\n  sojourn fit events.csv -o model.sojourn\n"

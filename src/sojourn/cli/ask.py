@@ -91,13 +91,64 @@ def predict(saved: Saved, data: Data, horizon: int, top: int, output: Output) ->
         flat = {name: table.ravel() for name, table in columns.items()}
         output.write({"id": ids, "channel": channels, **flat})
         return
+    output.write(_likeliest(model, sequences.ids, p, top))
+
+
+def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
+    """Columns with the most probable outcomes of each row; the end is called END."""
+    import numpy as np
+
+    outcomes = np.append(model.vocabulary_, "END") if model.ends else model.vocabulary_
     order = np.argsort(-p, axis=1, kind="stable")[:, : top or None]
+    return {
+        "id": np.repeat(ids, order.shape[1]),
+        "symbol": outcomes[order].ravel(),
+        "probability": np.take_along_axis(p, order, axis=1).ravel(),
+    }
+
+
+@click.command()
+@options.uses_model
+@options.reads_data
+@click.option("--horizon", type=int, default=1, help="Number of steps ahead. [1]")
+@click.option("--top", type=int, default=3, help="Number of most probable symbols; 0: all. [3]")
+@click.option("--time-to", metavar="SYMBOL", help="How long until this symbol comes first.")
+@click.option("--state", type=int, help="How long until this state comes first (HSMM).")
+@click.option("--end", is_flag=True, help="How long until each sequence ends.")
+@writes_results
+def forecast(
+    saved: Saved,
+    data: Data,
+    horizon: int,
+    top: int,
+    time_to: str | None,
+    state: int | None,
+    end: bool,
+    output: Output,
+) -> None:
+    """Forecast what comes after each sequence, step by step; or how long until it comes."""
+    import numpy as np
+
+    model = saved.load(states="wait for" if state is not None else "")
+    sequences = data.read(model)
+    if time_to is None and state is None and not end:
+        with status("forecasting"):
+            p = model.forecast(sequences, horizon).probabilities
+        columns = _likeliest(
+            model, np.repeat(sequences.ids, horizon), p.reshape(-1, p.shape[2]), top
+        )
+        step = np.repeat(np.tile(np.arange(1, horizon + 1), len(sequences)), top or p.shape[2])
+        output.write({"id": columns.pop("id"), "step": step[: len(columns["symbol"])], **columns})
+        return
+    symbol: Any = time_to
+    if time_to is not None and model.vocabulary_.dtype.kind == "i":
+        symbol = int(time_to) if time_to.isdigit() else time_to
+    with status("forecasting"):
+        wait = model.time_to(sequences, symbol=symbol, state=state, end=end)
+    quantiles = {f"{q:.0%}": wait.quantile(q) for q in (0.05, 0.5, 0.95)}
+    chance = {"probability": wait.probability, "mean": wait.mean}
     output.write(
-        {
-            "id": np.repeat(sequences.ids, order.shape[1]),
-            "symbol": model.vocabulary_[order].ravel(),
-            "probability": np.take_along_axis(p, order, axis=1).ravel(),
-        }
+        {"id": sequences.ids, **chance, **quantiles, "unit": np.repeat(wait.unit, len(sequences))}
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMAT = click.Choice(FORMATS)
 ON_ERROR = click.Choice(["raise", "skip"])
+FILL = click.Choice(["hold", "nothing", "missing", "commonest"])
+CLOCK = ("every", "fill", "max_gap", "gaps", "zone", "lifecycle")  # options about times
 UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
@@ -70,6 +72,11 @@ class Data(NamedTuple):
             how[name] = False if no else how[name]
         if not how["missing"]:
             del how["missing"]
+        if how["gaps"]:
+            how["gaps"] = how["gaps"].split(",")
+        for name in CLOCK:
+            if how[name] is None:
+                del how[name]
         values = how.pop("values")
         return cls(files, how | ({"values": values.split(",")} if values else {}))
 
@@ -97,7 +104,8 @@ class Data(NamedTuple):
 
     def labels(self, column: str, sequences: Sequences) -> list[Any]:
         """The label of each sequence, from a column that has one value in all of its rows."""
-        how = {name: value for name, value in self.how.items() if name != "missing"}
+        without = ("missing", *CLOCK)
+        how = {name: value for name, value in self.how.items() if name not in without}
         how.update(symbol=column, time=False, quiet=True)
         found = Data(self.files, how).read()
         if found.ids.tolist() != sequences.ids.tolist():
@@ -120,12 +128,14 @@ class Data(NamedTuple):
     def _how(self, model: Any, unknown: str = "") -> dict[str, Any]:
         if model is None:
             return self.how
-        channels = getattr(getattr(model, "model_", model), "channels_", ())
-        if channels:
+        inner = getattr(model, "model_", model)
+        if channels := getattr(inner, "channels_", ()):
             return {"values": list(channels), **self.how}
+        clock = getattr(inner, "clock_", None)
+        own = {} if clock is None or {"every", "gaps"} & set(self.how) else {"every": clock}
         unknown = unknown or model.unknown
         unknown = "add" if unknown == "novel" else unknown
-        return self.how | {"vocabulary": model.vocabulary_, "unknown": unknown}
+        return self.how | own | {"vocabulary": model.vocabulary_, "unknown": unknown}
 
 
 class Saved(NamedTuple):
@@ -197,6 +207,12 @@ reads_data = grouped(
     click.option("--time", metavar="COLUMN", help="Column with the time (guessed if omitted)."),
     click.option("--symbol", metavar="COLUMN", help="Column with the symbol (guessed if omitted)."),
     click.option("--values", metavar="A,B,...", help="Columns with measurements (HSMM)."),
+    click.option("--every", metavar="TIME", help="One symbol per step of a clock, such as 1h."),
+    click.option("--fill", type=FILL, help="The symbol of a step without an event. [hold]"),
+    click.option("--max-gap", metavar="TIME", help="Split where events are further apart."),
+    click.option("--gaps", metavar="TIME,...", help="Make the time to the next event a symbol's."),
+    click.option("--zone", help="Time zone of dates without one, and of days."),
+    click.option("--lifecycle", metavar="NAME|all", help="Transitions of a log to keep."),
     click.option("--no-id", is_flag=True, help="The file is one sequence."),
     click.option("--no-time", is_flag=True, help="Keep the order of the file."),
     click.option("--from", "format", type=FORMAT, help="Format (by the file name if omitted)."),
