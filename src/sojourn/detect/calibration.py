@@ -81,7 +81,8 @@ def warn_if_identical(sequences: Sequences) -> None:
     """Warn if all training sequences are one."""
     one = sequences.lengths[0]
     if (sequences.lengths == one).all():
-        rows = sequences.codes.reshape(-1, one)
+        steps = getattr(sequences, "values", sequences.codes)  # of measurements
+        rows = steps.reshape(len(sequences), -1)
         if (rows == rows[0]).all():
             warnings.warn(
                 f"all {len(sequences)} training sequences are identical: every other sequence "

@@ -14,14 +14,15 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import check_choice, positive_int
-from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration, check_rate, warn_if_identical
 from sojourn.detect.combination import Evidence, learn_evidence
 from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain, learn_norms
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
+from sojourn.detect.numbers import density_of
 from sojourn.detect.residuals import Whitening, residuals, whiten
 from sojourn.detect.views import views
 from sojourn.errors import SojournError
@@ -126,7 +127,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         rate = check_rate("contamination", self.contamination, "normal sequences")
         refit = self.refit
         if refit:
-            sequences = as_sequences(X, lengths, empty=getattr(self.model, "ends", False))
+            sequences = self.model._training_data(X, lengths, None)
+            if not isinstance(sequences, Sequences):
+                raise SojournError("X is a scan; a detector is fitted on sequences in memory")
             encoded = Encoded(sequences, sequences)
         else:
             encoded = self._encode(X, lengths, self.model)
@@ -267,13 +270,19 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             check_is_fitted(self)
             model = self.model_
         check_choice("unknown", self.unknown, UNKNOWN)
+        if density_of(model) is not None:
+            signals = model._encode(X, lengths)
+            return Encoded(signals, signals)
         empty = getattr(model, "ends", False)
         return encode(X, lengths, model.vocabulary_, self.unknown, empty)
 
     def _folds(self, sequences: Sequences) -> NDArray[np.int64]:
         """The fold whose model scores each sequence, (n,)."""
-        codes = np.split(sequences.codes.astype("<i4", copy=False), sequences.offsets[1:-1])
-        return np.array([crc32(row.tobytes()) for row in codes]) % self.cv
+        steps: NDArray[Any] = sequences.codes.astype("<i4", copy=False)
+        if isinstance(sequences, Signals):
+            steps = sequences.values.astype("<f8", copy=False)
+        rows = np.split(steps, sequences.offsets[1:-1])
+        return np.array([crc32(row.tobytes()) for row in rows]) % self.cv
 
     def _scores(self, encoded: Encoded) -> Floats:
         """Each sequence by the model of one fold, (n,)."""

@@ -16,8 +16,10 @@ from scipy.special import ndtri
 
 from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
+from sojourn.detect.numbers import far_values, state_names
 from sojourn.detect.residuals import symbol_counts
 from sojourn.detect.views import steps_surprise
 from sojourn.errors import SojournError
@@ -143,7 +145,9 @@ def learn_norms(model: Any, sequences: Sequences) -> Norms:
     """Statistics of normal sequences under a model; those of states are empty if it has none."""
     steps = np.concatenate(steps_surprise(model, sequences))[sequences.codes >= 0]
     steps = steps[np.isfinite(steps)]
-    surprise = np.array([steps.mean(), steps.std()]) if steps.size else np.array([0.0, 1.0])
+    surprise = np.array([0.0, 1.0])
+    if steps.size:  # of a density it may be negative
+        surprise = np.array([max(float(steps.mean()), 0.0), steps.std()])
     logs = np.log1p(sequences.lengths)
     ends = np.quantile(sequences.lengths, [1 - MOST, MOST], method="inverted_cdf")
     length = np.array([logs.mean(), max(float(logs.std()), 10 * LEAST_SPREAD), *ends])
@@ -219,13 +223,17 @@ def explain(
         steps = np.where(novel[i], np.inf, surprise[: len(one.codes)])
         order = [int(t) for t in np.argsort(-steps, kind="stable")[:most] if given.codes[t] >= 0]
         known = [t for t in order if not novel[i][t]]
-        reasons = [*_of_novelty(given, novel[i]), *_of_symbols(norms, one)]
-        reasons += [*_of_surprise(norms, one, steps, known), *_of_length(norms, len(one.codes))]
-        reasons += _of_contexts(contexts, Encoded(one, given), novel[i])
+        reasons = [*_of_length(norms, len(one.codes))]
+        if isinstance(one, Signals):
+            far = far_values(model, one) if np.isfinite(surprise).all() else ()
+            reasons += [Reason("surprise", *found_there) for found_there in far]
+        else:
+            reasons += [*_of_novelty(given, novel[i]), *_of_symbols(norms, one)]
+            reasons += _of_surprise(norms, one, steps, known)
+            reasons += _of_contexts(contexts, Encoded(one, given), novel[i])
         if model.has_states and np.isfinite(surprise).all():
             (stays,) = model.segments(one)
-            top = model.vocabulary_[model.params_.emission.argmax(axis=1)].tolist()
-            names = [f"state {x} (mostly {symbol})" for x, symbol in enumerate(top)]
+            names = state_names(model)
             reasons += [*_of_stays(norms, names, stays), *_of_occupancy(norms, names, stays)]
         worth = [reason for reason in reasons if reason.weight >= NOTABLE]
         worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]

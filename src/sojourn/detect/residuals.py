@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
+from sojourn.detect.numbers import blank_like, usual_surprise, value_residuals
 from sojourn.errors import SojournError
 from sojourn.exact.expected_counts import expected_counts_each, state_probabilities
 
@@ -91,7 +93,8 @@ def whiten(block: Floats) -> Whitening:
 
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     """Residuals by block, one row per sequence; the model can produce each of the sequences."""
-    n, counts, steps = len(sequences), symbol_counts(sequences), model.surprise(sequences)
+    n, counts, usual = len(sequences), symbol_counts(sequences), usual_surprise(model)
+    steps = [row - usual for row in model.surprise(sequences)]
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {
         "symbol": _root_shares(counts),
@@ -149,7 +152,8 @@ def _surprise(steps: Floats) -> tuple[float, float, float, float]:
         return 0.0, 0.0, 0.0, 0.0
     highest = np.sort(steps)[-TOP:].mean()
     together = (steps[1:] * steps[:-1]).mean() if steps.size > 1 else 0.0
-    return steps.mean(), steps.std(), np.sqrt(highest), np.sqrt(max(together, 0.0))
+    roots = np.sqrt(max(highest, 0.0)), np.sqrt(max(together, 0.0))
+    return steps.mean(), steps.std(), *roots
 
 
 def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
@@ -157,9 +161,7 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     params, how = model.params_, {"initial": model.initial_, "n_jobs": model.n_jobs}
     # The expected counts of a length are those of a sequence in which every symbol is missing.
     lengths, of_length = np.unique(sequences.lengths, return_inverse=True)
-    offsets = np.append(0, np.cumsum(lengths))
-    missing = np.full(offsets[-1], -1, np.int32)
-    blank = Sequences(missing, offsets, sequences.vocabulary, np.arange(len(lengths)))
+    blank = blank_like(sequences, lengths)
 
     def occupancy(which: Sequences) -> Floats:
         gamma = state_probabilities(params, which, **how)
@@ -180,10 +182,14 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     spread = np.sqrt(np.maximum(params.duration @ d**2 - mean**2, 0) + 1)
     z = (d - mean[:, None]) / spread[:, None]  # (n_x, n_d)
     mean_z, spread_z = (stays * z).sum(axis=2), (stays * (z**2 - 1)).sum(axis=2)  # (n, n_x)
+    emissions = ((emission - steps * params.emission) / np.sqrt(steps + 1)).reshape(len(steps), -1)
+    if isinstance(sequences, Signals):
+        gamma = state_probabilities(params, sequences, **how)
+        emissions = value_residuals(model, sequences, gamma)
     n, root, n_stays = len(sequences), np.sqrt(sequences.lengths)[:, None], stays.sum(axis=2) + 1
     return {
         "state": (occupancy(sequences) - occupancy(blank)[of_length]) / root,
         "transition": transition.reshape(n, -1) / root,
         "stay": np.hstack([mean_z, spread_z]) / np.sqrt(np.hstack([n_stays, n_stays])),
-        "emission": ((emission - steps * params.emission) / np.sqrt(steps + 1)).reshape(n, -1),
+        "emission": emissions,
     }

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
+from sojourn.detect.numbers import usual_surprise
 from sojourn.detect.residuals import Whitening, residuals
 
 Floats = NDArray[np.float64]
@@ -41,6 +43,8 @@ def views(
         "end": after.surprise[after.offsets[1:] - 1],
         "length": np.log1p(sequences.lengths),
     }
+    if isinstance(sequences, Signals):  # numbers have no contexts
+        found |= {name: np.zeros(len(sequences)) for name in ("contexts", "novelty", "end")}
     possible = np.isfinite(model.score_samples(sequences))
     found |= {name: np.full(len(sequences), np.inf) for name in whitenings}
     if possible.any():
@@ -52,8 +56,9 @@ def views(
 
 def steps_surprise(model: Any, sequences: Sequences) -> list[Floats]:
     """Surprise of the symbols of each sequence, without that of its end."""
+    usual = usual_surprise(model)
     rows = zip(model.surprise(sequences), sequences.lengths.tolist(), strict=True)
-    return [steps[:length] for steps, length in rows]
+    return [steps[:length] - usual for steps, length in rows]
 
 
 def worst_stretch(steps: Floats) -> float:

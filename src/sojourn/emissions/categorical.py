@@ -59,7 +59,7 @@ class Bernoulli(Separate):
             return np.where(column > 0.0, np.log(p), np.log1p(-p))
 
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), column @ weights], axis=1)
+        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
 
     def _expected(self, tables: Floats) -> Floats:
         p, n, ones = self._parameter("probabilities"), tables[..., 0], tables[..., 1]

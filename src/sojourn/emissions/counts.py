@@ -53,7 +53,7 @@ class Poisson(_Counts):
         return np.asarray(xlogy(column, rate) - rate - gammaln(column + 1))
 
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), column @ weights], axis=1)
+        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
 
     def _expected(self, tables: Floats) -> Floats:
         rate = self._parameter("rates")
@@ -123,7 +123,11 @@ class NegativeBinomial(_Counts):
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
         r = self._parameter("sizes")[:, j, None]
         clusters = r * (digamma(column + r) - digamma(r))  # E[l | x]   (n_states, T)
-        sums = (weights.sum(axis=0), column @ weights, np.einsum("xt,tx->x", clusters, weights))
+        sums = (
+            weights.sum(axis=0),
+            np.einsum("t,tx->x", column, weights),
+            np.einsum("xt,tx->x", clusters, weights),
+        )
         return np.stack(sums, axis=1)
 
     def _expected(self, tables: Floats) -> Floats:

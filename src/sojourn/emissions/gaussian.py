@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
 from sojourn.checks import check_choice
@@ -121,13 +120,14 @@ class Gaussian(Emission):
         means, covariances, scale = self._scaled()
         total = np.empty((self.n_states, z.shape[1]))
         constant = -0.5 * len(seen) * np.log(2 * np.pi) - np.log(scale[seen]).sum()
+        L = np.asarray(np.linalg.cholesky(covariances[:, seen[:, None], seen]), np.float64)
+        inverse = _inverted(L)
         for x in range(self.n_states):
-            L = np.linalg.cholesky(covariances[x][np.ix_(seen, seen)])
-            away = z - means[x, seen, None]
-            white = solve_triangular(L, np.eye(len(seen)), lower=True) @ away  # L⁻¹ (z - μ)
+            # Not by BLAS, whose threads cost more than such small matrices do.
+            white = np.einsum("ij,jt->it", inverse[x], z - means[x, seen, None])  # L⁻¹ (z - μ)
             np.einsum("it,it->t", white, white, out=total[x])
             total[x] *= -0.5
-            total[x] += constant - np.log(L.diagonal()).sum()
+            total[x] += constant - np.log(L[x].diagonal()).sum()
         return total.T
 
     def statistics(self, values: Floats, weights: Floats) -> Floats:
@@ -231,6 +231,15 @@ class Gaussian(Emission):
         return np.asarray(factors, np.float64)
 
 
+def _inverted(L: Floats) -> Floats:
+    """Inverses of lower triangular matrices, (n, d, d)."""
+    inverse, one = np.zeros_like(L), np.eye(L.shape[1])
+    for i in range(L.shape[1]):
+        known = np.einsum("xk,xkj->xj", L[:, i, :i], inverse[:, :i])
+        inverse[:, i] = (one[i] - known) / L[:, i, i, None]
+    return inverse
+
+
 def _products(z: Floats, weights: Floats) -> Floats:
     """Weight, sums and products of pairs of channels z (d, T): (n_states, 1 + d + d(d+1)/2)."""
     i, j = np.triu_indices(len(z))
@@ -239,7 +248,7 @@ def _products(z: Floats, weights: Floats) -> Floats:
     features[1 : len(z) + 1] = z
     for row, a, b in zip(features[len(z) + 1 :], i, j, strict=True):
         np.multiply(z[a], z[b], out=row)
-    return np.asarray((features @ weights).T)
+    return np.einsum("kt,xt->xk", features, np.ascontiguousarray(weights.T))
 
 
 def _pack(weight: Floats, sums: Floats, products: Floats) -> Floats:

@@ -51,7 +51,7 @@ class Exponential(Separate):
         return np.asarray(-np.log(scale) - column / scale)
 
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), column @ weights], axis=1)
+        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
 
     def _expected(self, tables: Floats) -> Floats:
         scale = self._parameter("scales")
@@ -115,7 +115,11 @@ class Gamma(Separate):
         return np.asarray(constant + (shape - 1) * np.log(column) - column / scale)
 
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        sums = (weights.sum(axis=0), column @ weights, np.log(column) @ weights)
+        sums = (
+            weights.sum(axis=0),
+            np.einsum("t,tx->x", column, weights),
+            np.einsum("t,tx->x", np.log(column), weights),
+        )
         return np.stack(sums, axis=1)
 
     def _expected(self, tables: Floats) -> Floats:
