@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 import sojourn as sj
 from sojourn.io import csv as csv_reader
-from sojourn.io import gather
+from sojourn.io import formats, gather
 from sojourn.io import text as text_reader
 from sojourn.io.gather import sort_rows
 from sojourn.io.sources import SkippedRowsWarning
@@ -696,10 +696,45 @@ def peak_memory() -> int:
 def test_a_decompression_bomb_of_text(tmp_path, monkeypatch):
     monkeypatch.setattr(text_reader, "FREE_BYTES", 1 << 24)  # beyond which the ratio counts
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress((b"a" * (1 << 20) + b"\n") * 40))
-    with pytest.raises(sj.SojournError, match=r"holds more than 16,\d+,\d+, over 200 times as ma"):
+    with pytest.raises(sj.SojournError, match=r"holds more than 17,\d+,\d+, over 200 times as ma"):
         sj.read(tmp_path / "a.txt.gz")
     seqs = sj.read(tmp_path / "a.txt.gz", max_expansion=float("inf"))
     assert len(seqs) == 40
+
+
+def test_a_bomb_of_short_lines_is_refused_before_any_is_parsed(tmp_path, monkeypatch):
+    """Parsing them would take minutes and gigabytes; decompressing takes a moment."""
+    monkeypatch.setattr(text_reader, "FREE_BYTES", 1 << 24)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a,x\n" * 5_000_000))
+    parsed = []
+    monkeypatch.setattr(formats, "sequence_rows", lambda *_: parsed.append(1))
+    with pytest.raises(sj.SojournError, match="over 200 times as many"):
+        sj.read(tmp_path / "a.txt.gz", format="lines")
+    assert parsed == []
+
+
+@pytest.mark.parametrize("format", ["csv", "lines", "jsonl", "parquet", "arrow"])
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path, format):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(sj.SojournError, match="pipe is a pipe, a device or a socket"):
+        sj.read(tmp_path / "pipe", format=format)
+
+
+def test_a_header_of_many_columns_is_read_in_a_moment(tmp_path):
+    """Its line is longer than any buffer, and each name is looked at once."""
+    names = ["id", "symbol", *(f"column_{i}" for i in range(50_000))]
+    row = ["a", "x", *(["1"] * 50_000)]
+    (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(row) + "\n")
+    assert sj.read(tmp_path / "wide.csv", quiet=True).to_lists() == [["x"]]
+
+
+@pytest.mark.parametrize("column", ["id", "symbol"])
+def test_integers_beyond_64_bits_with_a_sign_are_named(tmp_path, column):
+    columns = {"id": pa.array([1], pa.uint64()), "symbol": pa.array([2], pa.uint64())}
+    columns[column] = pa.array([2**64 - 1], pa.uint64())
+    pa.parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(sj.SojournError, match="is 18446744073709551615, which does not fit"):
+        sj.read(tmp_path / "a.parquet", quiet=True)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather"])

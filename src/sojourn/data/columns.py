@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
@@ -49,7 +50,8 @@ def choose_columns(
                 f"such column{'s' if names.count(name) > 1 else ''}: {_listed(names)}"
             )
     given = [id, time, symbol]
-    free = [name for name in names if name and name not in given and names.count(name) == 1]
+    times = Counter(names)
+    free = [name for name in names if name and name not in given and times[name] == 1]
     guesses = []
     # A list column by such a name ("sequence") holds the symbols themselves.
     if id is None and (found := _first(free, ID_NAMES)) is not None and not lists(found):

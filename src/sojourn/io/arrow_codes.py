@@ -20,6 +20,7 @@ from sojourn.errors import SojournError
 # Integers with fewer values between them are coded by their distance from the least.
 MOST_BY_RANGE = 1 << 16
 
+LARGEST_INTEGER = 2**63 - 1
 CODED_TEXT, CODED_INTEGERS = (pa.dictionary(pa.int32(), type) for type in (pa.string(), pa.int64()))
 
 # Rows that an array which grows begins with: so many that the system, not the heap, holds it. What
@@ -71,6 +72,11 @@ def list_lengths(lists: Any) -> NDArray[np.int64]:
 
 def coded(column: Any) -> Any:
     """A column as an Arrow dictionary of strings or of int64, with int32 codes."""
+    if column.type == pa.uint64() and (pc.max(column).as_py() or 0) > LARGEST_INTEGER:
+        raise SojournError(
+            f"a symbol or id is {pc.max(column).as_py()}, which does not fit 64 bits with a sign; "
+            f"write it as text"
+        )
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
         column = column.dictionary_decode()  # null may be a value there, too
     if pa.types.is_dictionary(column.type):

@@ -21,7 +21,7 @@ from sojourn.io.gather import Rows, all_integers, of_transition, typed
 from sojourn.io.layout import COMPRESSED, TEXT, Layout, Malformed, Span
 from sojourn.io.lines import is_matrix, json_rows, keys_of, sequence_rows
 from sojourn.io.sources import Partition
-from sojourn.io.text import Block, blocks
+from sojourn.io.text import Block, blocks, check_expansion
 from sojourn.io.xes import ACTIVITY, CASE, LIFECYCLE, TIME, xes_columns, xes_rows
 
 
@@ -87,6 +87,7 @@ def _all_rows(partition: Partition, malformed: Malformed) -> Iterator[Rows]:
     if layout.format in ("csv", "tsv"):
         return table_rows(path, layout, malformed)
     start, stop = pieces or (0, None)
+    check_expansion(path, layout.max_expansion)
     found = blocks(path, layout.max_expansion, start, stop, partition.line)
     return (json_rows if layout.format == "jsonl" else sequence_rows)(found, layout, malformed)
 

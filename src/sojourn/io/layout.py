@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sojourn.checks import check_choice
-from sojourn.data.clock import Clock
 from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.data.clock import Clock
 
 FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow", "xes")
 TEXT = (

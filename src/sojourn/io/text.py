@@ -22,11 +22,12 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from sojourn.errors import SojournError
+from sojourn.storage.atomic import check_no_device
 
 BLOCK_BYTES = 1 << 22  # large beside the cost of a call to the parser, small beside memory
 PIECE_BYTES = 1 << 20
 LINE_BYTES = 1 << 26
-FREE_BYTES = 1 << 28  # below this a file may expand without limit
+FREE_BYTES = 1 << 26  # below this a file may expand without limit
 MAX_THREADS = 8  # more would wait for the one that takes the rows
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -83,12 +84,13 @@ def count_lines(data: bytes) -> int:
 
 
 def check_path(path: str) -> None:
-    """Raise an error if `path` is a directory or an empty file."""
+    """Raise an error if `path` is a directory, an empty file, or none that ends."""
     if os.path.isdir(path):
         raise SojournError(
             f"{path} is a directory; pass a file, or read many with sojourn.scan({path + '/*'!r})"
         )
-    if os.stat(path).st_size == 0 and os.path.isfile(path):
+    check_no_device(path)
+    if os.stat(path).st_size == 0:
         raise SojournError(f"{path} is empty; expected at least one sequence")
 
 
@@ -130,6 +132,13 @@ def pieces(path: str, max_expansion: float) -> Iterator[bytes]:
         while data := _decompressed(path, stream.read, PIECE_BYTES):
             watch.add(len(data))
             yield data
+
+
+def check_expansion(path: str, max_expansion: float) -> None:
+    """Raise an error if a compressed file holds too much, before any of it is parsed and kept."""
+    if os.path.splitext(path.lower())[1] in OPENERS and max_expansion < float("inf"):
+        for _ in pieces(path, max_expansion):
+            pass
 
 
 def _opened(path: str) -> Any:
