@@ -220,24 +220,25 @@ def test_an_hmm_is_the_special_case_of_stays_of_one_step(kind):
         startprob_prior=1.0,
         transmat_prior=1.0,
     )
-    start = GaussianHMM(3, kind, n_iter=2, random_state=0).fit(stacked, lengths)
     name = {"diag": "diagonal"}.get(kind, kind)
-    covariances = start.covars_ if kind != "tied" else np.stack([start._covars_] * 3)
-    density = em.Gaussian(
-        covariance=name, shrinkage=0.0, means=start.means_, covariances=covariances
+    covariances = np.stack([np.eye(2) * (x + 1) for x in range(3)])
+    if kind == "tied":
+        covariances = np.stack([np.eye(2)] * 3)
+    means, transition = TRUTH.means + 0.3, np.full((3, 3), 0.2) + 0.4 * np.eye(3)
+    peer.init_params = ""
+    peer.startprob_, peer.transmat_, peer.means_ = np.full(3, 1 / 3), transition, means
+    peer.covars_ = {"diag": np.einsum("xii->xi", covariances), "full": covariances}.get(
+        kind, covariances[0]
     )
+    density = em.Gaussian(covariance=name, shrinkage=0.0, means=means, covariances=covariances)
     params = Params(
-        start.startprob_, start.transmat_, np.ones((3, 1)), np.ones((3, 1)), density=density
+        np.full(3, 1 / 3), transition, np.ones((3, 1)), np.ones((3, 1)), density=density
     )
     signals = Signals.from_arrays(X)
     total = sj.exact.forward.log_prob(params, signals).sum()
-    assert total == pytest.approx(start.score(stacked, lengths), rel=1e-10)
+    assert total == pytest.approx(peer.score(stacked, lengths), rel=1e-10)
     if kind == "tied":
         return  # hmmlearn divides the tied covariance by all weights too, but keeps its prior
-    peer.init_params = ""
-    peer.startprob_, peer.transmat_ = start.startprob_, start.transmat_
-    peer.means_ = start.means_
-    peer.covars_ = start.covars_ if kind == "full" else np.einsum("xii->xi", start.covars_)
     peer.fit(stacked, lengths)
     ours = HSMM(
         3, 1, init=params, max_iter=2, pseudocount=0.0, self_transitions=True, tail=False

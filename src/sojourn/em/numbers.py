@@ -1,9 +1,10 @@
 """Where EM starts on numbers: steps sorted into states by what they measure, and by what they do.
 
 Numbers are quantised by k-means. Clusters of the values themselves, as many as there are states,
-are one kind of start; a model of the codes of finer clusters, of the values and their changes,
-labels the steps by what follows them. Either way a step has a state, and the values of a state give
-its density. The starts take a few steps of EM each on a sample, and the best continues.
+are one kind of start. The other is of finer clusters, of the values and their changes: pasts of
+their codes that promise the same future are one state (`predictive`). Either way a step has a
+state, and the values of a state give its density. The starts take a few steps of EM each on a
+sample, and the best continues.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from threadpoolctl import threadpool_limits
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.em.em import EMResult
+from sojourn.em.predictive import cluster_pasts
 from sojourn.em.recovery import flat_around
-from sojourn.em.start import fit_params, with_tails_and_ends
+from sojourn.em.start import with_tails_and_ends
 from sojourn.em.subsample import draw_samples
 from sojourn.emissions.base import Emission, column_moments
-from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.params import Params
 from sojourn.scale.threads import in_order
 
@@ -33,9 +34,8 @@ Codes = NDArray[np.int32]
 # Steps that starts are made from and compared on, at most.
 STEPS_FOR_STARTS = 1 << 16
 STAYS_PER_PIECE = 32  # longer sequences are cut, for samples only
-# Codes per state for the model of the codes, and bounds of their number.
+# Codes per state for clustered pasts, and bounds of their number.
 CODES_PER_STATE, FEWEST_CODES, MOST_CODES = 4, 6, 48
-PASSES_ON_CODES = 20
 CLUSTERINGS = 3  # of the values, from random centres
 # Passes of each round of the race, and how many starts are left after it.
 ROUNDS = ((6, 3), (20, 1))
@@ -62,7 +62,7 @@ def start_numbers(
     generator = np.random.default_rng(rng).spawn(3)[2]
     sample = _sample(data, wish, generator)
     with threadpool_limits(limits=1):
-        labels = list(_labels(sample, wish, init, generator, n_jobs))
+        labels = list(_labels(sample, wish, init, generator))
     models = [labelled_numbers(sample, row, wish) for row in labels]
     for passes, n_kept in ROUNDS:
         if len(models) > 1:
@@ -115,43 +115,23 @@ def _sample(data: Signals, wish: Wish, rng: np.random.Generator) -> Signals:
     return drawn
 
 
-def _labels(
-    sample: Signals, wish: Wish, init: str, rng: np.random.Generator, n_jobs: int | None
-) -> list[Codes]:
+def _labels(sample: Signals, wish: Wish, init: str, rng: np.random.Generator) -> list[Codes]:
     """States of the steps of the sample, one array per start."""
     n_x = wish.n_states
     if init == "random":
         return [rng.integers(0, n_x, sample.n_total).astype(np.int32) for _ in range(CLUSTERINGS)]
     found = [quantised(sample, n_x, False, rng) for _ in range(CLUSTERINGS)]
     found.append(quantised(sample, n_x, True, rng))
-    found.append(_by_codes(sample, wish, rng, n_jobs))
-    return found
+    return found + _by_futures(sample, wish, rng)
 
 
-def _by_codes(sample: Signals, wish: Wish, rng: np.random.Generator, n_jobs: int | None) -> Codes:
-    """States by a model of the codes of fine clusters."""
+def _by_futures(sample: Signals, wish: Wish, rng: np.random.Generator) -> list[Codes]:
+    """States by what follows the codes of fine clusters."""
     n_o = int(np.clip(CODES_PER_STATE * wish.n_states, FEWEST_CODES, MOST_CODES))
     codes = quantised(sample, n_o, True, rng)
-    codes = np.where(sample.codes < 0, -1, codes).astype(np.int32)
-    n_o = int(codes.max()) + 1
-    sequences = Sequences(codes, sample.offsets, np.arange(n_o), sample.ids)
-    coarse = fit_params(
-        sequences,
-        wish.n_states,
-        wish.max_duration,
-        n_o,
-        init="moments",
-        rng=rng,
-        max_iter=PASSES_ON_CODES,
-        tol=1e-4,
-        pseudocount=1.0,
-        self_transitions=wish.loops,
-        tail=wish.tail,
-        ends=wish.ends,
-        n_jobs=n_jobs,
-    )
-    gamma = state_probabilities(coarse.params, sequences, n_jobs=n_jobs)
-    return gamma.argmax(axis=1).astype(np.int32)
+    vocabulary = np.arange(int(codes.max()) + 1)
+    sequences = Sequences(codes, sample.offsets, vocabulary, sample.ids)
+    return cluster_pasts(sequences, wish.n_states, wish.ends, rng)
 
 
 def labelled_numbers(sample: Signals, labels: Codes, wish: Wish) -> Params:
