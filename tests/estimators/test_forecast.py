@@ -220,6 +220,17 @@ def test_remaining_time_on_a_clock_is_the_wait_for_the_end():
     assert rest.time == wait.median - 1
 
 
+def test_plots_say_the_unit_of_the_clock():
+    data = sj.Sequences.from_columns(
+        list("abab"), time=np.arange(4) * np.timedelta64(50, "m") + np.datetime64("2026-01-01")
+    )
+    model = sj.HSMM(1, 3, random_state=0, max_iter=3).fit(data.resample("30min"))
+    assert model.step_ == (30.0, "minutes")
+    ax = sj.plot.durations(model)
+    assert ax.get_xlabel() == "minutes in a stay"
+    assert ax.get_xlim() == (15.0, 105.0)
+
+
 def test_clock_and_gaps_are_saved(tmp_path):
     data = timed(200, 5)
     for seqs in (data, data.resample("1h")):

@@ -45,6 +45,12 @@ class SequenceModel(BaseEstimator, ABC):
         """Whether the model has states, with paths, stays and transitions; see `StateModel`."""
         return False
 
+    @property
+    def step_(self) -> tuple[float, str]:
+        """What a step lasts, and in which unit: ``(1.0, "hours")``; steps without a clock."""
+        clock = getattr(self, "clock_", None)
+        return (1.0, "steps") if clock is None else clock.unit
+
     def score_samples(
         self, X: Any, *, lengths: Any = None, client: Any = None, prefixes: bool = False
     ) -> Any:
@@ -175,7 +181,7 @@ class SequenceModel(BaseEstimator, ABC):
                 raise SojournError(f"symbol is {symbol!r}, which is not in the vocabulary")
             target = int(known[0])
         hits = self._hits(sequences, state, target, positive_int("horizon", horizon))
-        return TimeTo.of(hits, getattr(self, "clock_", None))
+        return TimeTo(*hits[:3], *self.step_)
 
     def remaining_time(
         self, X: Any, *, lengths: Any = None, held_out: Any = None, coverage: float = 0.9

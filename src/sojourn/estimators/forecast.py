@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from sojourn.checks import positive_int
 from sojourn.data.adapters import offsets_of
-from sojourn.data.clock import Clock, seconds
+from sojourn.data.clock import seconds
 from sojourn.data.end import END
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
-from sojourn.exact.hitting import MOST, Hits
+from sojourn.exact.hitting import MOST
 
 if TYPE_CHECKING:
     from sojourn.estimators.base import SequenceModel
@@ -55,11 +55,6 @@ class TimeTo:
     never: Floats
     step: float = 1.0
     unit: str = "steps"
-
-    @classmethod
-    def of(cls, hits: Hits, clock: Clock | None) -> TimeTo:
-        """Of what a recursion returned."""
-        return cls(*hits[:3], *((1.0, "steps") if clock is None else clock.unit))
 
     @property
     def probability(self) -> Floats:
@@ -167,9 +162,9 @@ def _expected_rest(
 ) -> tuple[Floats, Floats, Floats, str]:
     """An estimate for each sequence, an interval where the distribution has one, and the unit."""
     hits = model._hits(sequences, None, None, MOST)
-    gaps, clock = getattr(model, "gaps_", None), getattr(model, "clock_", None)
+    gaps = getattr(model, "gaps_", None)
     if gaps is None:
-        wait, outer = TimeTo.of(hits, clock), (1.0 - coverage) / 2.0
+        wait, outer = TimeTo(*hits[:3], *model.step_), (1.0 - coverage) / 2.0
         time, low, high = (wait.quantile(q) - wait.step for q in (0.5, outer, 1.0 - outer))
         return time, low, high, wait.unit
     # The gap after the last event, if another follows, and those after the events to come.
@@ -184,8 +179,7 @@ def _actual_rest(model: SequenceModel, sequences: Sequences) -> Floats:
     """The time from each prefix to the end, of complete sequences, as `all_prefixes` lists them."""
     last = np.repeat(sequences.offsets[1:] - 1, sequences.lengths)
     if getattr(model, "gaps_", None) is None:
-        step = 1.0 if (clock := getattr(model, "clock_", None)) is None else clock.unit[0]
-        return np.asarray((last - np.arange(sequences.n_total)) * step)
+        return np.asarray((last - np.arange(sequences.n_total)) * model.step_[0])
     if sequences.times is None:
         raise SojournError("held_out has no times; the model was fitted to sequences with times")
     return seconds(sequences.times[last] - sequences.times) / HOUR

@@ -34,12 +34,13 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
     >>> plot.durations(model).get_xlabel()
     'steps in a stay'
     """
-    D = model_of(model, states=True).params_.duration
+    inner = model_of(model, states=True)
+    D, (step, unit) = inner.params_.duration, inner.step_
     n_x, n_d = D.shape
     if state is not None and not 0 <= state < n_x:
         raise SojournError(f"state is {state}; the model has states 0 … {n_x - 1}")
     ax = axes_or_new(ax)
-    edges = np.arange(n_d + 1) + 0.5
+    edges = step * (np.arange(n_d + 1) + 0.5)
     if state is not None:
         ax.stairs(D[state], edges, color=color_of(state), fill=True)
     else:
@@ -47,7 +48,7 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
             ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=f"state {i}")
         if n_x <= len(PALETTE):
             ax.legend(frameon=False)
-    ax.set(xlim=(0.5, n_d + 0.5), xlabel="steps in a stay", ylabel="probability")
+    ax.set(xlim=(edges[0], edges[-1]), xlabel=f"{unit} in a stay", ylabel="probability")
     ax.set_ylim(bottom=0)
     return bare(ax)
 

@@ -141,15 +141,17 @@ def _facts(
 ) -> list[dict[str, str]]:
     """The tiles at the top of the page: a number, its name, and more."""
     n, k, rate = len(sequences), int(alarms.sum()), float(detector.contamination)
-    low, high = int(sequences.lengths.min()), int(sequences.lengths.max())
-    span = f"{low:,} steps each" if low == high else f"{low:,} to {high:,} steps each"
+    low, high = sequences.lengths.min(), sequences.lengths.max()
+    step, unit = detector.model_.step_
+    shortest, longest = f"{step * low:,.10g}", f"{step * high:,.10g}"
+    span = f"{shortest} {unit} each" if low == high else f"{shortest} to {longest} {unit} each"
     seen = sequences.codes[sequences.codes >= 0]
     missing = sequences.n_total - seen.size
     gaps = f", {missing:,} of them missing" if missing else ""
     inner = detector.model_
     if inner.has_states:
         size, name = inner.params_.n_states, "states"
-        words = f"HSMM with stays of up to {inner.params_.max_duration} steps"
+        words = f"HSMM with stays of up to {step * inner.params_.max_duration:g} {unit}"
     else:
         words = type(inner).__name__
         if hasattr(inner, "trees_"):
@@ -281,7 +283,7 @@ def _score_figures(detector: Any, scores: Any, known: Known | None) -> list[dict
 
 def _states(inner: Any) -> list[dict[str, Any]]:
     """One card per state: its share of time, its duration, its symbols."""
-    params, share = inner.params_, inner.occupancy_
+    params, share, (step, unit) = inner.params_, inner.occupancy_, inner.step_
     names = [plain(name) for name in inner.vocabulary_.tolist()]
     cards = []
     for i in range(min(params.n_states, MOST_STATES)):
@@ -296,7 +298,7 @@ def _states(inner: Any) -> list[dict[str, Any]]:
                 "number": i,
                 "color": i % len(PALETTE),
                 "share": percent(round(float(share[i]), 3)),
-                "mean": f"{float(inner.expected_durations_[i]):.1f}",
+                "mean": f"{float(step * inner.expected_durations_[i]):.1f} {unit}",
                 "top": [(names[k], float(params.emission[i, k])) for k in top],
                 "svg": figure(f"d{i}", f"How long state {i} lasts", draw, (3.2, 1.35)),
             }
