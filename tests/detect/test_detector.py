@@ -241,6 +241,43 @@ def test_normal_sequences_with_rare_symbols_are_not_all_alarms():
     assert (found.predict(rows(200, 5000)) == -1).mean() < 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
+def test_alarms_of_a_stream_come_at_about_their_rate():
+    found = sj.AnomalyDetector(hsmm(), cv=3).fit(P.sample(400, 100, rng=4))
+    stream, rate = found.stream(rate=0.02), 0.02
+    normal = P.sample(1, 20_000, rng=5)[0]
+    alarms = sum(stream.update(symbol).alarm for symbol in normal)
+    assert rate / 1.5 < alarms / len(normal) < rate * 1.5  # the factor that is promised
+    again = stream.fork().reset()
+    assert not again.update(normal[0]).alarm
+    assert (again.n_seen, stream.n_seen) == (1, len(normal))
+
+
+def test_a_stream_of_novel_and_missing_symbols(detector, tmp_path):
+    detector.save(tmp_path / "d.sojourn")
+    again = sj.load(tmp_path / "d.sojourn").stream()
+    stream = detector.stream()
+    novel = stream.update(9)
+    assert (novel.surprise, novel.alarm) == (np.inf, True)
+    assert stream.update(None) == (0.0, 1.0, False)
+    again.update(9), again.update(None)
+    batch = detector.model_.set_params(unknown="missing").surprise([[9, None, 2, 1]])[0]
+    detector.model_.set_params(unknown="error")
+    for symbol, surprise in zip([2, 1], batch[2:], strict=True):
+        step = stream.update(symbol)
+        assert step == again.update(symbol)
+        assert step.surprise == surprise
+    with pytest.raises(sj.SojournError, match=r"rate is 1e-09, but .* normal steps give p-values"):
+        detector.stream(rate=1e-9)
+
+
+def test_a_stretch_has_its_own_reasons(detector):
+    odd = [*TEST[0][:30], *[9] * 3, *TEST[0][33:]]
+    before, inside = (detector.explain([odd], stretch=s)[0] for s in ((0, 20), (25, 40)))
+    assert all(0 <= step < 20 for step in before.steps)
+    assert inside.reasons[0].kind == "novel"
+    assert all(reason.kind != "novel" for reason in before.reasons)
+
+
 def events(path, sequences):
     rows = [f"{i},{t},{s}" for i, row in enumerate(sequences) for t, s in enumerate(row)]
     path.write_text("\n".join(["id,time,symbol", *rows]), "utf-8")

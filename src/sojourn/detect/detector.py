@@ -9,7 +9,6 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +24,14 @@ from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
 from sojourn.detect.numbers import density_of
 from sojourn.detect.residuals import Whitening, residuals, whiten
 from sojourn.detect.views import views
+from sojourn.detect.residuals import (
+    Whitening,
+    learn_whitenings,
+    residual_scores,
+    scale_distances,
+)
+from sojourn.detect.stream import AlarmStream, learn_steps
+from sojourn.detect.views import steps_surprise, views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
@@ -153,20 +160,24 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         for fold, rest in enumerate(rests):
             if refit:
                 self.fold_models_.append(sized(self.model_).fit(rest))
-            self.whitenings_.append(self._whitenings(fold, rest))
+            of_counts = self.method in ("combined", "residual")
+            model = self._fold_model(fold)
+            self.whitenings_.append(learn_whitenings(model, rest) if of_counts else {})
         held = [encoded.pick(folds == fold) for fold in range(cv)]
         counts = np.concatenate([h.novel_counts(self.seen_[f]) for f, h in enumerate(held)])
         self.novel_weight_ = NOVEL if (counts > 0).mean() <= RARE else 0.0
         if self.method == "combined":
             self._learn_evidence(held)
         else:
-            self._scale_distances([part.known for part in held])
+            models = [self._fold_model(fold) for fold in range(cv)]
+            scale_distances(models, self.whitenings_, [part.known for part in held])
         scores = np.empty(n)
         for fold in range(cv):
             scores[folds == fold] = self._score(fold, held[fold])
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
+        self.steps_ = learn_steps(self._step_surprises(held))
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
@@ -214,7 +225,14 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         scores = self._scores(self._encode(X, lengths))
         return self.calibration_.pvalues(scores)
 
-    def explain(self, X: Any, *, lengths: Any = None, most: int = 5) -> list[Explanation]:
+    def explain(
+        self,
+        X: Any,
+        *,
+        lengths: Any = None,
+        most: int = 5,
+        stretch: tuple[int, int] | None = None,
+    ) -> list[Explanation]:
         """Where and why each sequence is unusual.
 
         Parameters
@@ -223,6 +241,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             As in `fit`.
         most : int
             How many steps and reasons per sequence.
+        stretch : (int, int), optional
+            Only reasons and steps between these positions, the second not among them, such as
+            those before an alarm of a stream. The score is that of all of the sequence.
 
         Returns
         -------
@@ -241,12 +262,34 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         scores = self._scores(encoded)
         pvalues = self.calibration_.pvalues(scores).tolist()
         how = (self.norms_, self.contexts_[-1], encoded, positive_int("most", most))
-        found = explain(self.model_, *how, shares := self._shares(encoded))
+        found = explain(self.model_, *how, shares := self._shares(encoded), stretch)
         rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
         return [
             Explanation(name, score, p, *why, parts)
             for name, score, p, why, parts in zip(*rows, strict=True)
         ]
+
+    def stream(self, rate: float = 1e-3) -> AlarmStream:
+        """Alarms while symbols arrive: ``update(symbol)`` returns surprise, p-value and alarm.
+
+        Parameters
+        ----------
+        rate : float
+            The fraction of the steps of normal data that may raise an alarm.
+
+        Examples
+        --------
+        >>> from sojourn import AnomalyDetector, HSMM, Params
+        >>> drawn = Params.random(2, 3, 4, rng=0).sample(200, 60, rng=1)
+        >>> AnomalyDetector(HSMM(2, 3)).fit(drawn).stream(rate=0.01).update(0).alarm
+        False
+        """
+        check_is_fitted(self)
+        seen = set(self.vocabulary_[self.seen_.any(axis=0)].tolist())
+        model = self.model_
+        if self.unknown != "error" and model.unknown == "error":
+            model = copy(model).set_params(unknown="missing")
+        return AlarmStream(model.stream(), seen, self.steps_, rate, self.unknown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted detector to a file, atomically; `sojourn.load` reads it.
@@ -312,29 +355,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 found[i] = {name: float(part[k]) for name, part in shares.items()}
         return found
 
-    def _whitenings(self, fold: int, rest: Sequences) -> dict[str, Whitening]:
-        """The whitening of each block of residuals, learned from what a fold was fitted on."""
-        if self.method not in ("combined", "residual"):
-            return {}
-        possible, blocks = self._residuals(fold, rest)
-        if possible.sum() < 2:
-            raise SojournError(
-                "the model can produce fewer than two of the training sequences, so there is "
-                "nothing to compare with; fit it with pseudocount > 0"
-            )
-        return {name: whiten(block) for name, block in blocks.items()}
-
-    def _scale_distances(self, held: list[Sequences]) -> None:
-        """Bring the distances of all blocks to one scale, that of sequences held out of the fit."""
-        distances: dict[str, list[Floats]] = {name: [] for name in self.whitenings_[0]}
-        for fold, sequences in enumerate(held if distances else []):
-            for name, block in self._residuals(fold, sequences)[1].items():
-                distances[name].append(self.whitenings_[fold][name].distance(block))
-        for name, found in distances.items():
-            if found:
-                for of_fold in self.whitenings_:
-                    of_fold[name] = of_fold[name].scaled(np.concatenate(found))
-
     def _learn_evidence(self, held: list[Encoded]) -> None:
         """Calibrate each view by the sequences that were held out of each fold."""
         found: Blocks = {}
@@ -343,6 +363,20 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 every = found.setdefault(name, np.empty(sum(len(part.known) for part in held)))
                 every[fold :: len(held)] = values
         self.evidence_: Evidence = learn_evidence(found, len(held))
+
+    def _step_surprises(self, held: list[Encoded]) -> list[Floats]:
+        """Surprise of the observed steps of each training sequence, for streams.
+
+        Steps of one state and symbol have nearly one surprise, which differs a little from fold to
+        fold; so a model of few parameters is compared with itself, which it hardly overfits.
+        """
+        rows = []
+        for fold, part in enumerate(held):
+            model = self.model_ if self.model_.has_states else self._fold_model(fold)
+            codes = np.split(part.known.codes, part.known.offsets[1:-1])
+            found = zip(steps_surprise(model, part.known), codes, strict=True)
+            rows += [row[code >= 0] for row, code in found]
+        return rows
 
     def _views(self, fold: int, encoded: Encoded) -> Blocks:
         parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])
@@ -355,20 +389,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.method != "residual":
             log_prob = self._fold_model(fold).score_samples(sequences)
             return np.asarray(log_prob / np.maximum(sequences.n_observed, 1))
-        possible, blocks = self._residuals(fold, sequences)
-        scores = np.full(len(sequences), -np.inf)
-        if possible.any():
-            whitenings = self.whitenings_[fold]
-            # In one order, for sums of floats depend on it and a file keeps names sorted.
-            out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
-            scores[possible] = -logsumexp(np.column_stack(out), axis=1)  # a soft maximum
-        return scores
-
-    def _residuals(self, fold: int, sequences: Sequences) -> tuple[NDArray[np.bool_], Blocks]:
-        """Which sequences the model of a fold can produce, and the residuals of those."""
-        model = self._fold_model(fold)
-        possible = np.isfinite(model.score_samples(sequences))
-        return possible, residuals(model, sequences[possible]) if possible.any() else {}
+        return residual_scores(self._fold_model(fold), self.whitenings_[fold], sequences)
 
     def _fold_model(self, fold: int) -> Any:
         return self.fold_models_[fold] if self.fold_models_ else self.model_

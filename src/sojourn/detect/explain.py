@@ -214,6 +214,7 @@ def explain(
     encoded: Encoded,
     most: int,
     shares: list[dict[str, float]],
+    stretch: tuple[int, int] | None = None,
 ) -> list[tuple[tuple[int, ...], tuple[Reason, ...]]]:
     """The most surprising steps, and the reasons, of each sequence: at most `most` of both."""
     found, sequences = [], encoded.known
@@ -221,7 +222,9 @@ def explain(
     for i, surprise in enumerate(model.surprise(sequences)):
         one, given = sequences[i : i + 1], encoded.given[i : i + 1]
         steps = np.where(novel[i], np.inf, surprise[: len(one.codes)])
-        order = [int(t) for t in np.argsort(-steps, kind="stable")[:most] if given.codes[t] >= 0]
+        first, stop = stretch or (0, len(steps))
+        order = [int(t) for t in np.argsort(-steps, kind="stable") if first <= t < stop]
+        order = [t for t in order if given.codes[t] >= 0][:most]
         known = [t for t in order if not novel[i][t]]
         reasons = [*_of_length(norms, len(one.codes))]
         if isinstance(one, Signals):
@@ -235,6 +238,8 @@ def explain(
             (stays,) = model.segments(one)
             names = state_names(model)
             reasons += [*_of_stays(norms, names, stays), *_of_occupancy(norms, names, stays)]
+        if stretch:
+            reasons = [r for r in reasons if r.start is not None and first <= r.start < stop]
         worth = [reason for reason in reasons if reason.weight >= NOTABLE]
         worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]
         # After novel symbols, reasons of the kind of evidence that counted most come first.

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
@@ -89,6 +90,50 @@ def whiten(block: Floats) -> Whitening:
     covariance, _ = ledoit_wolf((block - mean) / scale, assume_centered=True)
     precision = np.linalg.inv(covariance + RIDGE * np.eye(len(mean)))
     return Whitening(mean, scale, np.ascontiguousarray(precision))
+
+
+def learn_whitenings(model: Any, sequences: Sequences) -> dict[str, Whitening]:
+    """The whitening of each block of residuals, from the sequences a model was fitted on."""
+    possible, blocks = _possible_residuals(model, sequences)
+    if possible.sum() < 2:
+        raise SojournError(
+            "the model can produce fewer than two of the training sequences, so there is "
+            "nothing to compare with; fit it with pseudocount > 0"
+        )
+    return {name: whiten(block) for name, block in blocks.items()}
+
+
+def scale_distances(
+    models: list[Any], whitenings: list[dict[str, Whitening]], held: list[Sequences]
+) -> None:
+    """Bring the distances of all blocks to one scale, that of sequences held out of the fits."""
+    distances: dict[str, list[Floats]] = {name: [] for name in whitenings[0]}
+    for model, of_fold, sequences in zip(models, whitenings, held, strict=True):
+        for name, block in _possible_residuals(model, sequences)[1].items() if of_fold else ():
+            distances[name].append(of_fold[name].distance(block))
+    for name, found in distances.items():
+        if found:
+            for of_fold in whitenings:
+                of_fold[name] = of_fold[name].scaled(np.concatenate(found))
+
+
+def residual_scores(model: Any, whitenings: dict[str, Whitening], sequences: Sequences) -> Floats:
+    """Minus the soft maximum of the distances of all blocks; -inf for what cannot be, (n,)."""
+    possible, blocks = _possible_residuals(model, sequences)
+    scores = np.full(len(sequences), -np.inf)
+    if possible.any():
+        # In one order, for sums of floats depend on it and a file keeps names sorted.
+        out = [whitenings[name].standard(blocks[name]) for name in sorted(whitenings)]
+        scores[possible] = -logsumexp(np.column_stack(out), axis=1)
+    return scores
+
+
+def _possible_residuals(
+    model: Any, sequences: Sequences
+) -> tuple[NDArray[np.bool_], dict[str, Floats]]:
+    """Which sequences a model can produce, and the residuals of those."""
+    possible = np.isfinite(model.score_samples(sequences))
+    return possible, residuals(model, sequences[possible]) if possible.any() else {}
 
 
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:

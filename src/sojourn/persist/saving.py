@@ -23,6 +23,7 @@ from sojourn.detect.contexts import Contexts
 from sojourn.detect.detector import AnomalyDetector
 from sojourn.detect.explain import Norms
 from sojourn.detect.residuals import Whitening
+from sojourn.detect.stream import NormalSteps, Tail
 from sojourn.em.checkpoint import EMISSION_FORMS
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
@@ -46,6 +47,7 @@ PLAIN = (
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
     *(Whitening, Calibration, Norms, Evidence, Contexts, Clock),
+    *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 

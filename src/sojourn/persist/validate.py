@@ -18,6 +18,7 @@ from sojourn.detect.contexts import Contexts
 from sojourn.detect.explain import Norms
 from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
+from sojourn.detect.stream import NormalSteps, Tail
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 from sojourn.estimators.context_tree import ContextTree
@@ -119,6 +120,11 @@ def check_detector(detector: Any) -> None:
         _require(all(wanted == {*of_fold} for of_fold in detector.whitenings_), "whitenings_")
     check_arrays(detector, seen_="bool f o")
     _require(detector.seen_.shape == (cv, len(detector.vocabulary_)), "seen_")
+    _require_type(detector, "steps_", NormalSteps)
+    steps = detector.steps_
+    tails = (steps.surprise, steps.recent, steps.both)
+    _require(all(isinstance(tail, Tail) for tail in tails), "steps_")
+    _require(type(steps.usual) is float and abs(steps.usual) <= LARGEST, "steps_")
     _require_type(detector, "norms_", Norms)
     n_x = detector.model_.params_.n_states if detector.model_.has_states else 0
     _require(detector.norms_.share.shape[1] == len(detector.vocabulary_), "norms_")

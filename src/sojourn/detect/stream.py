@@ -1,0 +1,186 @@
+"""Alarms while symbols arrive, at a rate per step that is known.
+
+At each step there are two numbers: the surprise of the symbol, and the mean surprise of the last
+steps, about ten, weighted down into the past. Each becomes a p-value by the steps of sequences held
+out of the fit, and so does the smaller of the two: on normal data p-values of steps are uniform,
+and a fraction `rate` of the steps raises an alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.checks import check_arrays
+from sojourn.detect.calibration import check_rate
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.estimators.stream import OnlineScorer
+
+Floats = NDArray[np.float64]
+
+KEEP = 0.9  # weight of the past in the mean surprise of the last steps
+MOST_SURPRISE = 50.0  # nats
+SETTLED = 30  # steps after which the recent mean has forgotten where it started
+SIZE = 4096  # values kept of each distribution, dense where they are high
+
+
+class Step(NamedTuple):
+    """What a stream returns for a symbol."""
+
+    surprise: float  # in nats; infinite for a novel symbol
+    pvalue: float  # fraction of normal steps that are as unusual
+    alarm: bool  # whether the p-value is at most the rate
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """How many of n normal steps have at least a value."""
+
+    values: Floats  # ascending  (k,)
+    above: Floats  # number of steps with at least that value  (k,)
+
+    def __post_init__(self) -> None:
+        check_arrays(self, values="float64 k", above="float64 k")
+        falls = (np.diff(self.above) < 0).all() and (self.above > 0).all()
+        if not len(self.values) or (np.diff(self.values) < 0).any() or not falls:
+            raise SojournError("the steps of the detector do not fit together")
+
+    @property
+    def n(self) -> float:
+        """Number of normal steps."""
+        return float(self.above[0])
+
+    def pvalue(self, value: float) -> float:
+        """Fraction of normal steps with as high a value, itself included."""
+        at = int(self.values.searchsorted(value))
+        above = self.above[at] if at < len(self.above) else 0.0
+        return float((above + 1) / (self.n + 1))
+
+
+def learn_tail(values: Floats) -> Tail:
+    """The distribution of values of normal steps, in at most SIZE numbers."""
+    values, n = np.sort(values), len(values)
+    above = np.unique(np.rint(np.geomspace(1, n, SIZE)).astype(int))[::-1]
+    return Tail(values[n - above], above.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSteps:
+    """The steps of normal sequences: surprise, its recent mean, and the lower p-value of both."""
+
+    usual: float  # mean surprise, from which the recent mean starts
+    surprise: Tail
+    recent: Tail
+    both: Tail  # of -log of the lower p-value
+
+    def pvalue(self, surprise: float, recent: float) -> float:
+        """The p-value of a step."""
+        lower = min(self.surprise.pvalue(surprise), self.recent.pvalue(recent))
+        return self.both.pvalue(-np.log(lower))
+
+
+def learn_steps(rows: Sequence[Floats]) -> NormalSteps:
+    """From the surprises of observed steps of sequences held out of the fit."""
+    from scipy.signal import lfilter
+
+    rows = [np.minimum(row, MOST_SURPRISE) for row in rows if len(row)]
+    rows = rows or [np.zeros(1)]
+    every = np.concatenate(rows)
+    usual = float(every.mean())
+    means = [lfilter([1 - KEEP], [1, -KEEP], row, zi=[KEEP * usual])[0] for row in rows]
+    # Streams are long: what sequences do before their mean has settled would make it too steady.
+    settled = [slice(SETTLED if len(row) > 2 * SETTLED else 0, None) for row in rows]
+    later = np.concatenate([row[part] for row, part in zip(rows, settled, strict=True)])
+    after = np.concatenate([row[part] for row, part in zip(means, settled, strict=True)])
+    surprise, recent = learn_tail(every), learn_tail(after)
+    pairs = zip(later.tolist(), after.tolist(), strict=True)
+    lower = [min(surprise.pvalue(a), recent.pvalue(b)) for a, b in pairs]
+    return NormalSteps(usual, surprise, recent, learn_tail(-np.log(lower)))
+
+
+class AlarmStream:
+    """Surprise, p-value and alarm of one symbol after another; made by ``detector.stream()``.
+
+    Parameters
+    ----------
+    scorer : OnlineScorer
+        Of the model.
+    seen : set
+        The symbols that occur in training.
+    steps : NormalSteps
+        What to compare with.
+    rate : float
+        Fraction of normal steps that may raise an alarm.
+    unknown : {"novel", "missing", "error"}
+        As in `AnomalyDetector`.
+
+    Examples
+    --------
+    >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
+    >>> p = Params.random(2, 3, 4, rng=0)
+    >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
+    >>> stream = detector.stream(rate=0.01)
+    >>> stream.update(0).alarm, stream.update(7)
+    (False, Step(surprise=inf, pvalue=8.332...e-05, alarm=True))
+    """
+
+    def __init__(
+        self,
+        scorer: OnlineScorer,
+        seen: set[str | int],
+        steps: NormalSteps,
+        rate: float,
+        unknown: str,
+    ) -> None:
+        least = 1 / (steps.both.n + 1)
+        if check_rate("rate", rate, "normal steps") < least:
+            raise SojournError(
+                f"rate is {rate:g}, but {steps.both.n:.0f} normal steps give p-values of "
+                f"{least:.2g} and more, so none could raise an alarm; give a higher rate, or fit "
+                f"the detector on more sequences"
+            )
+        self.scorer, self.rate, self.unknown = scorer, rate, unknown
+        self._seen, self._steps, self._least, self._recent = seen, steps, least, steps.usual
+
+    @property
+    def n_seen(self) -> int:
+        """Number of symbols so far."""
+        return self.scorer.n_seen
+
+    def update(self, symbol: str | int | None) -> Step:
+        """Surprise, p-value and alarm of the next symbol.
+
+        Parameters
+        ----------
+        symbol : str, int or None
+            None for a missing one, which raises no alarm.
+        """
+        if symbol is not None and self.unknown == "novel" and symbol not in self._seen:
+            self.scorer.update(None)
+            return Step(float("inf"), self._least, True)
+        surprise = self.scorer.update(symbol)
+        if symbol is None:
+            return Step(0.0, 1.0, False)
+        value = min(surprise, MOST_SURPRISE)
+        self._recent = KEEP * self._recent + (1 - KEEP) * value
+        p = self._steps.pvalue(value, self._recent)
+        return Step(surprise, p, p <= self.rate)
+
+    def reset(self) -> Self:
+        """Start a new sequence."""
+        self.scorer.reset()
+        self._recent = self._steps.usual
+        return self
+
+    def fork(self) -> Self:
+        """Another stream with the same past; the two continue independently."""
+        other = copy(self)
+        other.scorer = self.scorer.fork()
+        return other
