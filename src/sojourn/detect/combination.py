@@ -68,18 +68,21 @@ class Evidence:
         }
 
     def of_groups(self, by_view: Values, fold: int) -> Values:
-        """Evidence of each group, from that of its views."""
+        """Evidence of each group, from that of its views: a tenth of normal ones have -log 0.1.
+
+        A shift and not a rank: what is far beyond all normal sequences stays far beyond.
+        """
         others = self._others(len(self.views["length"]), fold)
-        joint = joined(by_view)
-        return {name: evidence(self.groups[name][others], joint[name]) for name in joint}
+        held = {name: np.quantile(self.groups[name][others], 1 - TAIL) for name in self.groups}
+        return {name: e - held[name] - np.log(TAIL) for name, e in joined(by_view).items()}
 
     def score(self, values: Values, fold: int) -> Floats:
         """How normal sequences are by all views: minus the soft maximum of the evidence, (n,)."""
         groups = self.of_groups(self.of_views(values, fold), fold)
         return np.asarray(-logsumexp(_weighted(groups), axis=1) / SHARPNESS)
 
-    def shares(self, values: Values, fold: int) -> Values:
-        """The part of the evidence that each view contributes; their sum is one."""
+    def shares(self, values: Values, fold: int) -> dict[str, float]:
+        """The part of the evidence against one sequence that each view has; their sum is one."""
         by_view = self.of_views(values, fold)
         groups = self.of_groups(by_view, fold)
         of_group = dict(zip(groups, softmax(_weighted(groups), axis=1).T, strict=True))
@@ -88,7 +91,7 @@ class Evidence:
             inside = [by_view[name] + np.log(weight) for name, weight in members.items()]
             parts = softmax(np.column_stack(inside), axis=1).T
             found |= {n: of_group[group] * part for n, part in zip(members, parts, strict=True)}
-        return found
+        return {name: float(part[0]) for name, part in found.items()}
 
     def _others(self, n: int, fold: int) -> NDArray[np.bool_]:
         return np.asarray(np.arange(n) % self.cv != fold)

@@ -22,8 +22,6 @@ from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain, learn_norms
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
 from sojourn.detect.numbers import density_of
-from sojourn.detect.residuals import Whitening, residuals, whiten
-from sojourn.detect.views import views
 from sojourn.detect.residuals import (
     Whitening,
     learn_whitenings,
@@ -134,13 +132,11 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         rate = check_rate("contamination", self.contamination, "normal sequences")
         refit = self.refit
         if refit:
-            sequences = self.model._training_data(X, lengths, None)
-            if not isinstance(sequences, Sequences):
+            given = self.model._training_data(X, lengths, None)
+            if not isinstance(given, Sequences):
                 raise SojournError("X is a scan; a detector is fitted on sequences in memory")
-            encoded = Encoded(sequences, sequences)
-        else:
-            encoded = self._encode(X, lengths, self.model)
-            sequences = encoded.known
+        encoded = Encoded(given, given) if refit else self._encode(X, lengths, self.model)
+        sequences = encoded.known
         n, cv = len(sequences), positive_int("cv", self.cv)
         Calibration(np.zeros(n)).check(rate)
         if not 2 <= cv <= n:
@@ -253,16 +249,20 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         Examples
         --------
         >>> from sojourn import AnomalyDetector, Params, SpectralHSMM
-        >>> p = Params.random(2, 3, 4, rng=0)
-        >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
-        >>> detector.explain([[0] * 60])[0].reasons[0].text
+        >>> drawn = Params.random(2, 3, 4, rng=0).sample(200, 60, rng=1)
+        >>> AnomalyDetector(SpectralHSMM(2, 3)).fit(drawn).explain([[0] * 60])[0].reasons[0].text
         '2 never occurs; 99 % of normal sequences have it by step 12'
         """
         encoded = self._encode(X, lengths)
         scores = self._scores(encoded)
         pvalues = self.calibration_.pvalues(scores).tolist()
         how = (self.norms_, self.contexts_[-1], encoded, positive_int("most", most))
-        found = explain(self.model_, *how, shares := self._shares(encoded), stretch)
+        shares: list[dict[str, float]] = [{}] * len(scores)
+        if self.method == "combined":
+            folds = self._folds(encoded.known).tolist()
+            each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
+            shares = [self.evidence_.shares(self._views(f, one), f) for f, one in each]
+        found = explain(self.model_, *how, shares, stretch)
         rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
         return [
             Explanation(name, score, p, *why, parts)
@@ -343,17 +343,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         counts = np.array([encoded.novel_counts(seen) for seen in self.seen_])  # (cv, n)
         own = counts[folds, np.arange(len(folds))]
         return np.asarray(scores - self.novel_weight_ * np.log2(1 + own))
-
-    def _shares(self, encoded: Encoded) -> list[dict[str, float]]:
-        """The part of each view in the evidence against each sequence."""
-        found: list[dict[str, float]] = [{} for _ in range(len(encoded.known))]
-        folds = self._folds(encoded.known) if self.method == "combined" else np.empty(0)
-        for fold in np.unique(folds).astype(int).tolist():
-            own = np.flatnonzero(folds == fold)
-            shares = self.evidence_.shares(self._views(fold, encoded.pick(own)), fold)
-            for k, i in enumerate(own.tolist()):
-                found[i] = {name: float(part[k]) for name, part in shares.items()}
-        return found
 
     def _learn_evidence(self, held: list[Encoded]) -> None:
         """Calibrate each view by the sequences that were held out of each fold."""

@@ -268,11 +268,9 @@ def _of_contexts(
         shown = ", ".join(words if len(words) <= 3 else ["…", *words[-3:]])
         what = "the sequence ends" if last else f"{one.vocabulary[one.codes[t]]} at step {t + 1}"
         text = f"{what} after {shown}, which normal sequences have {times:,} times and never"
-        weight = _odds(1 / (times + 1.0)) + 0.5
-        start = min(max(t - depth, 0), len(one.codes) - 1)
-        stop = min(t + 1, len(one.codes))
-        rest = "end there" if last else "continue so"
-        yield Reason("end" if last else "context", f"{text} {rest}", weight, start, stop)
+        kind, rest = ("end", "end there") if last else ("context", "continue so")
+        place = min(max(t - depth, 0), len(one.codes) - 1), min(t + 1, len(one.codes))
+        yield Reason(kind, f"{text} {rest}", _odds(1 / (times + 1.0)) + 0.5, *place)
 
 
 def _of_length(norms: Norms, length: int) -> Iterator[Reason]:

@@ -46,8 +46,7 @@ PLAIN = (
     *(Params, Choice, Trial, Moments, Adjacent, Gapped),
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
-    *(Whitening, Calibration, Norms, Evidence, Contexts, Clock),
-    *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail),
+    *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail, Clock),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 
