@@ -131,10 +131,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             check_is_fitted(self.model)
         rate = check_rate("contamination", self.contamination, "normal sequences")
         refit = self.refit
-        if refit:
-            given = self.model._training_data(X, lengths, None)
-            if not isinstance(given, Sequences):
-                raise SojournError("X is a scan; a detector is fitted on sequences in memory")
+        given: Any = self.model._training_data(X, lengths, None) if refit else None
+        if refit and not isinstance(given, Sequences):
+            raise SojournError("X is a scan; a detector is fitted on sequences in memory")
         encoded = Encoded(given, given) if refit else self._encode(X, lengths, self.model)
         sequences = encoded.known
         n, cv = len(sequences), positive_int("cv", self.cv)
