@@ -9,7 +9,7 @@ ARGS ?=
 # If this were set, no byte code would be kept and every start would be slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench bench-peers bench-real reproduce docs clean
+.PHONY: help setup demo test soak check bench bench-peers bench-real reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -22,6 +22,9 @@ demo: setup ## rank recorded approaches by how unusual they are, with reasons, a
 
 test: setup ## run the tests and the examples in the documentation (ARGS="-k name -n 0" for some)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
+
+soak: setup ## random estimators, interrupts, files and streams for an hour (ARGS="--minutes 5 --seed 1")
+	$(BIN)/python tests/soak.py $(ARGS)
 
 check: setup ## check format, lint and types
 	$(BIN)/ruff format --check .

@@ -16,6 +16,7 @@ import pytest
 
 import sojourn as sj
 from sojourn import cli
+from sojourn.cli import output
 from sojourn.estimators.hsmm import HSMM
 
 P = sj.Params.random(3, 4, 5, rng=0)
@@ -636,3 +637,27 @@ def test_forecasts_are_those_of_python(hourly, capsys):
 def test_predictions_of_a_model_with_ends_name_the_end(hourly, capsys):
     found = table(run(capsys, "predict", hourly / "m.sojourn", hourly / "log.csv", "--top", 0))
     assert set(found["symbol"]) == {"ask", "check", "pay", "END"}
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\uff1d1+1", "=HYPERLINK(1)"]
+)
+def test_no_cell_of_a_table_is_a_formula(text, tmp_path):
+    """Symbols and ids may come from strangers, and tables are opened in spreadsheets."""
+    rows = [{"id": name, "symbols": [text, "b"]} for name in (text, "x")]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    out = tmp_path / "out.csv"
+    assert cli.run(["convert", str(tmp_path / "a.jsonl"), "-q", "-o", str(out)]) == 0
+    with open(out, encoding="utf-8", newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert f"'{text}" in cells
+    assert not any(cell.startswith(tuple("=+-@\t\r\uff1d")) for cell in cells)
+    out = tmp_path / "out.json"  # where nothing is run, and nothing is changed
+    assert cli.run(["convert", str(tmp_path / "a.jsonl"), "-q", "-o", str(out)]) == 0
+    assert json.loads(out.read_text("utf-8"))[0]["symbol"] == text
+
+
+def test_negative_numbers_stay_numbers_in_a_table():
+    assert [output._inert(v) for v in (-1.5, "-1.5", "+2", "-", "a=b", None)] == [
+        *(-1.5, "-1.5", "+2", "'-", "a=b", None)
+    ]

@@ -20,6 +20,9 @@ Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
 
 MOST_ROWS = 1000  # on a terminal
 ENDINGS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
+FORMULA = tuple(
+    "=+-@\t\r\uff1d\uff0b\uff0d\uff20"
+)  # what a formula begins with, also in full width
 SHAPE = click.Choice(["table", "csv", "json"])
 
 
@@ -64,7 +67,18 @@ def _csv(file: IO[str], columns: Columns) -> None:
     """Numbers are written in full: reading them again gives the same bits."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(_rows(columns))
+    writer.writerows([_inert(value) for value in row] for row in _rows(columns))
+
+
+def _inert(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, after an apostrophe that keeps it text."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def _json(file: IO[str], columns: Columns) -> None:
