@@ -146,6 +146,13 @@ class ContextCounts:
             self.first + other.first,
         )
 
+    def follows_of_contexts(self, trees: Trees) -> Table:
+        """What follows the contexts of pasts, for trees without the nodes below them."""
+        n_o = np.uint64(trees.n_symbols)
+        node, symbol = np.divmod(self.follows.keys, n_o + np.uint64(1))
+        context = trees.past_context[node.astype(np.int64)].astype(np.uint64)
+        return summed(context * (n_o + np.uint64(1)) + symbol, self.follows.counts)
+
     def grouped(self, trees: Trees) -> ContextCounts:
         """The counts over a coarser cut of the same trees."""
         n, m = np.uint64(self.trees.n_futures), np.uint64(trees.n_futures)

@@ -369,7 +369,10 @@ def learn_contexts(
     trees = cut(split_at)
     everything = counts + count_contexts(moments.heldout, fine, n_jobs)
     operators = learn_operators(everything.grouped(trees), rank, ridge, seed)
-    followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, search.trust)
+    follows = everything.follows
+    if weight == 1.0:  # nothing reads the pasts below the contexts
+        follows, trees = everything.follows_of_contexts(trees), trees.pruned(pasts=True)
+    followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
     model = ContextModel(trees, operators, followers, weight, ends)
     chosen = (split_at, operators.rank, ridge, weight, score)
     return model, ContextChoice(*chosen, sizes, (*trials, *search.trials))
