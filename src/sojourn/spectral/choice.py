@@ -55,6 +55,7 @@ JUDGED = 1 << 15
 MAX_JUDGED = 1 << 27
 # A mixture that gains less than this over its better half is that half.
 WORTH_MIXING = 1e-4
+TIE = 1e-4  # nats per outcome that do not tell two ranks apart
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,12 @@ class _Search:
     def best(self) -> ContextTrial:
         return max(self.trials, key=lambda trial: trial.score)
 
+    @property
+    def largest(self) -> ContextTrial:
+        """The largest rank that is as good as the best: the model is learned from more than it."""
+        alike = [t for t in self.trials if t.split_at == self.best.split_at]
+        return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
+
     def near(self) -> list[int]:
         """Ranks to begin with: the best so far, and those that were not hopeless for the last tree.
 
@@ -352,13 +359,13 @@ def learn_contexts(
     if search.heldout:
         for found in each(compare, sizes, n_jobs):
             search.trials.extend(found)
-        best = search.best
+        best = search.largest
         trees = cut(best.split_at)
         operators = learn_operators(counts.grouped(trees), best.rank, RIDGE, seed)
         for other in OTHER_RIDGES:
             changed = operators.with_ridge(operators.ridge * other / RIDGE)
             search.trials.append(search.trial(changed, trees, best.split_at, other))
-        best = search.best
+        best = max(search.trials[-len(OTHER_RIDGES) :] + [best], key=lambda trial: trial.score)
         split_at, rank, ridge, weight, score = (
             best.split_at,
             best.rank,
