@@ -24,5 +24,6 @@ their labels in its source.
 | size, rank, ridge and mixture by held-out likelihood | `choice`, `select_rank` for windows |
 | models and what they answer | `models`, `answers` |
 
-May import: `data`, `scale`, `exact`, `contexts`. Start reading: `reference`, `context_operators`, then `paper`.
+May import: `data`, `scale`, `exact`, `contexts`. Start reading: `reference`, then
+`context_operators`, `paper`.
 """

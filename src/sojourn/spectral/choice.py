@@ -365,7 +365,7 @@ def learn_contexts(
         for other in OTHER_RIDGES:
             changed = operators.with_ridge(operators.ridge * other / RIDGE)
             search.trials.append(search.trial(changed, trees, best.split_at, other))
-        best = max(search.trials[-len(OTHER_RIDGES) :] + [best], key=lambda trial: trial.score)
+        best = max([*search.trials[-len(OTHER_RIDGES) :], best], key=lambda trial: trial.score)
         split_at, rank, ridge, weight, score = (
             best.split_at,
             best.rank,
