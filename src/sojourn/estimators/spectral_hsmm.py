@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -34,7 +35,7 @@ WINDOWS = ("auto", "theorem", "contiguous")
 FILTERS = ("normalised", "raw")
 
 
-class SpectralHSMM(PredictiveModel):
+class SpectralHSMM(TransformerMixin, PredictiveModel):
     """A hidden semi-Markov model learned from counts: one pass, one SVD, no local optima.
 
     Pasts and futures of the data become contexts of variable length, read in runs; one pass counts
