@@ -20,7 +20,6 @@ from numba.core.registry import CPUDispatcher
 import sojourn
 from sojourn import HSMM, Params, SpectralHSMM, scan
 
-IN_MEMORY, IN_PARTITIONS = 7, 10
 PACKAGE = str(Path(sojourn.__file__).parent)
 COMPREHENSIONS = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
 TRUTH = Params.random(2, 3, 4, rng=0)
@@ -123,6 +122,8 @@ def hsmm(n_jobs):
     return HSMM(2, 3, max_iter=2, n_jobs=n_jobs)
 
 
+# A fit on contexts has two calls more, to the search for sizes and ranks and to tables that grow.
+IN_MEMORY, IN_PARTITIONS = {spectral: 10, hsmm: 7}, {spectral: 12, hsmm: 10}
 # Of the race of starts, and of EM after it, it is the same kernel.
 IN_FIT = {spectral: ("_grow", "_fill_keys", "_filter"), hsmm: ("_locate", "expect_chunk")}
 IN_SCORE = {spectral: ("_filter",), hsmm: ("_filter_chunk",)}
@@ -130,32 +131,32 @@ IN_SCORE = {spectral: ("_filter",), hsmm: ("_filter_chunk",)}
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("make", [spectral, hsmm])
-def test_kernels_are_seven_calls_away_in_memory(monkeypatch, make, n_jobs):
+def test_kernels_are_few_calls_away_in_memory(monkeypatch, make, n_jobs):
     with recorded(monkeypatch) as recorder:
         model = make(n_jobs).fit(DATA)
-    check(recorder, IN_FIT[make], IN_MEMORY)
+    check(recorder, IN_FIT[make], IN_MEMORY[make])
     with recorded(monkeypatch) as recorder:
         model.score(DATA)
-    check(recorder, IN_SCORE[make], IN_MEMORY)
+    check(recorder, IN_SCORE[make], 7)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("make", [spectral, hsmm])
-def test_kernels_are_ten_calls_away_from_a_scan(monkeypatch, make, files, n_jobs):
+def test_kernels_are_few_calls_away_from_a_scan(monkeypatch, make, files, n_jobs):
     with recorded(monkeypatch) as recorder:
         model = make(n_jobs).fit(files)
-    check(recorder, IN_FIT[make], IN_PARTITIONS)
+    check(recorder, IN_FIT[make], IN_PARTITIONS[make])
     with recorded(monkeypatch) as recorder:
         model.score(files)
-    check(recorder, IN_SCORE[make], IN_PARTITIONS)
+    check(recorder, IN_SCORE[make], 10)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("make", [spectral, hsmm])
-def test_kernels_are_ten_calls_away_on_a_cluster(monkeypatch, make, client, files):
+def test_kernels_are_few_calls_away_on_a_cluster(monkeypatch, make, client, files):
     with recorded(monkeypatch, client) as recorder:
         model = make(1).fit(files, client=client)
-    check(recorder, IN_FIT[make], IN_PARTITIONS)
+    check(recorder, IN_FIT[make], IN_PARTITIONS[make])
     with recorded(monkeypatch, client) as recorder:
         model.score(files, client=client)
-    check(recorder, IN_SCORE[make], IN_PARTITIONS)
+    check(recorder, IN_SCORE[make], 10)
