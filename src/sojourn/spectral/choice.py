@@ -337,52 +337,53 @@ def learn_contexts(
 
     `planned` is what `choose_trees` left to be compared; without it trees are used as they are.
     """
-    counts, fine = moments.counts, moments.counts.trees
-    search = _Search.of(moments.heldout, counts, ends)
+    fine = moments.counts.trees
     sizes = planned.sizes if planned else (0.0,)
-    trials = planned.trials if planned else ()
-    split_at, rank, ridge, weight, score = (
-        sizes[0],
-        max(min(ranks[-1], 4), ranks[0]),
-        RIDGE,
-        0.5,
-        None,
-    )
-
-    def cut(size: float) -> Trees:
-        return fine.cut(size) if planned else fine
-
-    def compare(size: float) -> list[ContextTrial]:
-        near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
-        return search.walk(counts.grouped(cut(size)), size, ranks, near, seed)
-
+    search = _Search.of(moments.heldout, moments.counts, ends)
+    # Where nothing was held out to compare by: a small model, half of the mixture.
+    small = max(min(ranks[-1], 4), ranks[0])
+    best = ContextTrial(sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, 0)
     if search.heldout:
-        for found in each(compare, sizes, n_jobs):
-            search.trials.extend(found)
-        best = search.largest
-        trees = cut(best.split_at)
-        operators = learn_operators(counts.grouped(trees), best.rank, RIDGE, seed)
-        for other in OTHER_RIDGES:
-            changed = operators.with_ridge(operators.ridge * other / RIDGE)
-            search.trials.append(search.trial(changed, trees, best.split_at, other))
-        best = max([*search.trials[-len(OTHER_RIDGES) :], best], key=lambda trial: trial.score)
-        split_at, rank, ridge, weight, score = (
-            best.split_at,
-            best.rank,
-            best.ridge,
-            best.weight,
-            best.score,
-        )
-    trees = cut(split_at)
-    everything = counts + count_contexts(moments.heldout, fine, n_jobs)
-    operators = learn_operators(everything.grouped(trees), rank, ridge, seed)
+        near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
+        best = _best(search, moments.counts, sizes if planned else (), ranks, near, n_jobs, seed)
+    trees = fine.cut(best.split_at) if planned else fine
+    everything = moments.counts + count_contexts(moments.heldout, fine, n_jobs)
+    operators = learn_operators(everything.grouped(trees), best.rank, best.ridge, seed)
     follows = everything.follows
-    if weight == 1.0:  # nothing reads the pasts below the contexts
+    if best.weight == 1.0:  # nothing reads the pasts below the contexts
         follows, trees = everything.follows_of_contexts(trees), trees.pruned(pasts=True)
     followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
-    model = ContextModel(trees, operators, followers, weight, ends)
-    chosen = (split_at, operators.rank, ridge, weight, score)
-    return model, ContextChoice(*chosen, sizes, (*trials, *search.trials))
+    model = ContextModel(trees, operators, followers, best.weight, ends)
+    trials = (*(planned.trials if planned else ()), *search.trials)
+    score = best.score if search.heldout else None
+    chosen = (best.split_at, operators.rank, best.ridge, best.weight, score)
+    return model, ContextChoice(*chosen, sizes, trials)
+
+
+def _best(
+    search: _Search,
+    counts: ContextCounts,
+    sizes: tuple[float, ...],
+    ranks: range,
+    near: Iterable[int],
+    n_jobs: int | None,
+    seed: int,
+) -> ContextTrial:
+    """The best size and rank of all that was counted, then the best ridge for them."""
+    cuts = {size: counts.grouped(counts.trees.cut(size)) for size in sizes} or {0.0: counts}
+    walks = each(
+        lambda cut: search.walk(cut[1], cut[0], ranks, near, seed), [*cuts.items()], n_jobs
+    )
+    search.trials.extend(trial for walk in walks for trial in walk)
+    best = search.largest
+    cut = cuts[best.split_at]
+    operators = learn_operators(cut, best.rank, RIDGE, seed)
+    others = [
+        search.trial(operators.with_ridge(operators.ridge * r / RIDGE), cut.trees, best.split_at, r)
+        for r in OTHER_RIDGES
+    ]
+    search.trials.extend(others)
+    return max([best, *others], key=lambda trial: trial.score)
 
 
 def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:
