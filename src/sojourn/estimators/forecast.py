@@ -113,10 +113,20 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Remaining:
-    """How long until each of n sequences ends: an estimate, and an interval around it."""
+    """How long until each of n sequences ends: an estimate, and an interval around it.
 
-    time: Floats  # the estimate: a median                                    (n,)
-    low: Floats  # NaN where nothing was held out to learn it from            (n,)
+    Parameters
+    ----------
+    time : array (n,)
+        The estimate.
+    low, high : array (n,)
+        The interval; NaN where it is in hours and nothing was held out to learn it from.
+    unit : str
+        In which unit.
+    """
+
+    time: Floats
+    low: Floats
     high: Floats
     unit: str
 
