@@ -1,4 +1,4 @@
-"""Speed of the kernels beside hmmlearn's, as ratios in one run.
+"""Speed of the kernels beside hmmlearn's, as ratios in one run, on a processor that is named.
 
 All timings of a size are taken in turns, so that a busy machine slows them alike; the fastest of
 each is kept. hmmlearn runs its faster variant (`implementation="scaling"`) on the same sequences,
@@ -8,6 +8,7 @@ as a plain HMM of as many states and as the HMM with a state for every (state, s
 from __future__ import annotations
 
 import logging
+import platform
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,20 @@ def hmm(tables: tuple[np.ndarray, ...]) -> Any:
     )
     model.startprob_, model.transmat_, model.emissionprob_ = start, A, B
     return model
+
+
+def processor() -> str:
+    """The name of this machine's processor, with the vector instructions that it has."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    known = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in known.items()}
+    flags = facts.get("flags", "").split()
+    vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "no AVX2"
+    return f"{facts.get('model name', platform.machine())}, {vectors}"
 
 
 def in_turns(jobs: dict[str, tuple[Callable[[], object], int]], repeats: int) -> dict[str, float]:
@@ -131,6 +146,7 @@ def threads(n_symbols: int = 10_000_000, repeats: int = 5) -> list[str]:
 def run() -> None:
     """Print both tables."""
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)
+    print(f"Processor: {processor()}.")
     print("Nanoseconds per symbol, one thread; a ratio above 1 means that ours is faster.")
     print(
         f"{'size':>12} {'':>14} {'ours':>12} {'plain HMM':>10} {'ratio':>7} "

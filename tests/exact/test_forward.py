@@ -18,14 +18,8 @@ from sojourn.exact.expected_counts import (
     expected_counts_each,
     state_probabilities,
 )
-from sojourn.exact.forward import (
-    filter_steps,
-    filtered,
-    log_prob,
-    new_state,
-    surprise,
-    tables,
-)
+from sojourn.exact.filter import filter_steps, new_state, tables
+from sojourn.exact.forward import filtered, log_prob, surprise
 from sojourn.exact.viterbi import decode
 
 # A handful of products and sums of a few dozen terms: some tens of units in the last place.

@@ -194,7 +194,7 @@ def test_probabilities_of_all_strings_sum_to_one(length, self_transitions):
     p = Params.random(3, 4, 3, rng=7, self_transitions=self_transitions)
     strings = np.array(list(itertools.product(range(3), repeat=length)))
     # 729 terms, each right to a few units in the last place.
-    assert abs(np.exp(p.log_prob(strings)).sum() - 1.0) < 1e-12
+    assert abs(np.exp(p.log_prob(strings.tolist())).sum() - 1.0) < 1e-12
 
 
 def test_log_prob_reads_lists_and_arrays_alike():
@@ -213,7 +213,7 @@ def test_probabilities_of_strings_that_ended_and_of_those_that_continue_sum_to_o
     total = np.exp(ending.log_prob(Sequences.from_lists([[]], vocabulary=[0, 1], empty=True))).sum()
     for length in range(1, 8):
         strings = np.array(list(itertools.product(range(2), repeat=length)))
-        total += np.exp(ending.log_prob(strings)).sum()
+        total += np.exp(ending.log_prob(strings.tolist())).sum()
     # Of those that continue: at each string of 7 the mass that has not ended there, by sampling
     # exactly: what is left is the sum over the states of the chain that has not ended.
     X = Sequences.from_lists(strings.tolist(), vocabulary=[0, 1])

@@ -12,7 +12,7 @@ from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.estimators.stream import OnlineScorer
 from sojourn.estimators.stream_filter import FilterScorer
-from sojourn.exact.forward import Tables, ending, filter_steps, new_state, tables
+from sojourn.exact.filter import Tables, ending, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
 

@@ -14,7 +14,7 @@ from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 from sojourn.estimators.numbers import next_values, signals_for
 from sojourn.estimators.stream_models import BEFORE_ANY, HSMMScorer
-from sojourn.exact.forward import tables
+from sojourn.exact.filter import tables
 from sojourn.exact.observed import factor_rows
 
 Floats = NDArray[np.float64]

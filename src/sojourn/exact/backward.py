@@ -11,12 +11,19 @@ stay in its tail looks ahead both ways:
 
     beta_t[x, n_d] = b(x) (tail[x] beta_t+1[x, n_d] + (1 - tail[x]) beta_t+1[x, n_d - 1]).
 
-A row of beta shifts by one column per step; here it stays where it is, in a buffer
-longer than the row, and the place where it begins shifts instead.
+As in `lanes`, what a stay in x that ends at step q is worth has a slot of its own, and the product
+of emissions that all stays in x share is kept apart: G[q mod n_d, x] = E_t[x] beta_t[x, q - t]. It
+does not change from step to step, so a step of the backward pass adds one slot and changes none:
+
+    H_t[x] = Σ_r D[x, r] G[(t + r) mod n_d, x],    w_t = H_t / E_t-1
+    G[(t - 1) mod n_d, y] = E_t-1[y] Σ_x A[y, x] w_t[x].
+
+Expected counts are products of the two passes: c_t · G over slots is p(x_t = x), f_t G the
+durations of stays that begin at t, out_t-1[y] A[y, x] w_t[x] the transitions.
 
 The forward pass is kept for a block of steps at a time. Sequences longer than a block keep only the
-alpha at the head of each block, and compute each block again before its backward sweep, so memory
-does not grow with the length of a sequence beyond a few tens of megabytes.
+head of each block, and compute each block again before its backward sweep, so memory does not grow
+with the length of a sequence beyond a few tens of megabytes.
 """
 
 from __future__ import annotations
@@ -27,22 +34,22 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sojourn.exact.forward import (
+from sojourn.exact.filter import Floats
+from sojourn.exact.lanes import (
+    FEW,
     KERNEL,
-    Codes,
-    Floats,
-    Offsets,
-    advance,
-    begin,
-    ending,
-    multiply,
-    new_state,
-    rescale,
-    set_factors,
+    Group,
+    add_up,
+    ending_in,
+    forward_steps,
+    log_of,
+    new_forward,
+    set_group,
+    tiles_of,
 )
 
-# Streaming a block of a few megabytes from the shared cache is as fast as from the core's own.
-_BLOCK_BYTES = 1 << 22
+# A block stays in a core's own cache until its backward sweep.
+_BLOCK_BYTES = 1 << 20
 _CHECKPOINT_BYTES = 1 << 26
 
 # A state that cannot be reached may explain the rest of the data better than any that can, and its
@@ -50,221 +57,226 @@ _CHECKPOINT_BYTES = 1 << 26
 _CEILING = 1e270
 
 
-class Data(NamedTuple):
-    """Sequences end to end."""
-
-    codes: Codes  # (n_total,)
-    labels: Codes  # the state where it is known, -1 where not; empty for none  (n_total,) or (0,)
-    offsets: Offsets  # (n + 1,)
-
-
-class Room(NamedTuple):
-    """Arrays that a forward pass fills, block by block of `steps` steps."""
-
-    alpha: Floats  # W is n_d + 1                                                (n_x, W)
-    work: Floats  # scratch rows, see `new_state`                               (3, n_x + LANES)
-    block: Floats  # row 0: alpha before the block, row j: after its step j      (steps + 1, n_x, W)
-    scales: Floats  # the factor of each step                                    (steps + 1,)
-    entries: Floats  # the mass that entered each state at each step             (steps + 1, n_x)
-    heads: Floats  # alpha at the head of each block                             (n_blocks, n_x, W)
-    totals: Floats  # and its sum, -1 before the first                           (n_blocks,)
-
-
 class Sums(NamedTuple):
-    """What the backward pass adds to; counts lack the factor that all their terms share."""
+    """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
-    log_probs: Floats  # one per sequence                                       (n,)
-    initial: Floats  # (n_x, n_d)
-    transition: Floats  # in lanes                                              (n_x, H, 4)
-    duration: Floats  # (n_x, n_d)
-    emission: Floats  # the last row for missing symbols                        (n_o + 1, n_x)
-    hold: Floats  # stays held in their tail, and counting down from it         (2, n_x)
-    end: Floats  # (n_x,)
-    gamma: Floats  # p(state at t | sequence), or empty                         (n_total, n_x)
+    log_probs: Floats  # one per sequence                                    (n,)
+    initial: Floats  # (n_d, N)
+    transition: Floats  # (n_x, N)
+    duration: Floats  # two halves, to be added                              (2 n_d, N)
+    emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
+    hold: Floats  # stays held in their tail, and counting down from it      (2, N)
+    end: Floats  # (N,)
+    gamma: Floats  # p(state at t | sequence), or empty                      (n_total, n_x)
 
 
-@njit(**KERNEL)
-def _fill_block(  # type: ignore[no-untyped-def]
-    model, data, room, total, first, last
-) -> tuple[float, float]:
-    """Forward over codes[first:last] from alpha, whose sum is total; -1 begins a sequence.
+class Sweep(NamedTuple):
+    """What the backward pass of a group needs."""
 
-    Returns the new total, 0 if the codes are impossible, and the logarithm of the scales.
-    """
-    init, A, D, B, hold, _ = model
-    codes, labels, _ = data
-    alpha, work, block, scales, entries, _, _ = room
-    flat, rows = alpha.reshape(alpha.size), block.reshape(len(block), alpha.size)
-    log_scale = 0.0
-    for i in range(flat.size):
-        rows[0, i] = flat[i]
-    for t in range(first, last):
-        j = t - first + 1
-        set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
-        scale = 1.0
-        if total < 0.0:
-            begin(alpha, init, work)
-        else:
-            scale = rescale(total)
-            if scale != 1.0:
-                log_scale += math.log(scale)
-            advance(alpha, scale, A, D, hold, work)
-        total = 0.0
-        for i in range(flat.size):
-            rows[j, i] = flat[i]
-            total += flat[i]
-        if total <= 0.0:
-            return 0.0, 0.0
-        scales[j] = scale
-        for x in range(D.shape[0]):
-            entries[j, x] = work[2, x]
-    return total, log_scale
+    G: Floats  # (n_d, N)
+    post: Floats  # p(x_t = x)                                               (N,)
+    H: Floats  # and then w                                                  (N,)
+    leave: Floats  # room for sums over next states                          (N,)
+    p: Floats  # of each lane, as scaled at its end; zero if impossible      (W,)
 
 
 @njit(**KERNEL)
-def _add_transitions(transition, block, j, work) -> None:  # type: ignore[no-untyped-def]
-    """Add the transitions from each state that ends at row j; work[1] weighs where they lead."""
-    for h in range(transition.shape[1]):
-        v0, v1, v2, v3 = work[1, 4 * h], work[1, 4 * h + 1], work[1, 4 * h + 2], work[1, 4 * h + 3]
-        for y in range(transition.shape[0]):
-            a = block[j, y, 0]
-            transition[y, h, 0] += a * v0
-            transition[y, h, 1] += a * v1
-            transition[y, h, 2] += a * v2
-            transition[y, h, 3] += a * v3
+def _begin_lanes(model, group, forward, row, t, sweep, sums) -> None:  # type: ignore[no-untyped-def]
+    """Set G in the lanes whose last step is t."""
+    G, p, c, E = sweep.G, sweep.p, forward.c, forward.E
+    n_d, N = G.shape
+    W = p.size
+    for l in range(W):
+        if group.lengths[l] != t + 1 or p[l] <= 0.0:
+            continue
+        for x in range(N // W):
+            i = x * W + l
+            value = E[row, i] / p[l]
+            if model.stop.size > 0:
+                G[t % n_d, i] = value * model.stop[x]
+                sums.end[i] += c[row, t % n_d, i] * G[t % n_d, i]
+            else:
+                for s in range(n_d):
+                    G[s, i] = value
 
 
 @njit(**KERNEL)
-def _cut(beta, x, p, R) -> None:  # type: ignore[no-untyped-def]
-    """Keep row x of beta, which begins at p, below the ceiling."""
-    s = 0.0
-    for r in range(R):  # a sum first: a cut is rarely needed
-        s += beta[x, p + r]
-    if s > _CEILING:
-        for r in range(R):
-            beta[x, p + r] = min(beta[x, p + r], _CEILING)
+def _unsettle(forward, row, before, sweep) -> None:  # type: ignore[no-untyped-def]
+    """Posteriors where lanes were settled; then G as it was before they were."""
+    c, E, b, _, flag, power, _, _, _, first, second = forward
+    G, post, scale = sweep.G, sweep.post, sweep.leave
+    n_d, N = G.shape
+    W = flag.shape[1]
+    for l in range(W):
+        settled = flag[row, l]
+        factor = math.ldexp(1.0, -power[row, l]) if settled else 1.0
+        for x in range(N // W):
+            i = x * W + l
+            first[i] = E[before, i] if settled else 1.0
+            second[i] = b[row, i] if settled else 1.0
+            scale[i] = factor
+            post[i] = 0.0
+    for s in range(n_d):
+        for i in range(N):
+            post[i] += c[row, s, i] * G[s, i]
+            G[s, i] = min(G[s, i] * scale[i] * first[i] * second[i], _CEILING)
 
 
 @njit(**KERNEL)
-def _sweep_block(  # type: ignore[no-untyped-def]
-    model, AT, data, room, beta, first, last, is_first, sums
-):
-    """Backward over codes[first:last], adding up what is expected to happen there.
-
-    beta of step last - 1 is at the end of its buffer on entry, that of first - 1 on return;
-    `is_first`: whether `first` is the first step of the sequence.
-    """
-    _, _, D, B, hold, _ = model
-    codes, labels, _ = data
-    _, work, block, scales, entries, _, _ = room
-    _, initial, transition, duration, emission, held, _, gamma = sums
-    n_x = D.shape[0]
-    R = np.uint64(D.shape[1])  # unsigned: the loops need no test for negative indices
-    end = np.uint64(beta.shape[1]) - R
-    p = end
-    for j in range(last - first, 0, -1):
-        t = first + j - 1
-        set_factors(work, B, codes[t], labels[t] if labels.size > 0 else -1)
-        at_start = is_first and j == 1
-        if at_start:
-            for x in range(n_x):
-                for r in range(R):
-                    initial[x, r] += work[0, x] * beta[x, p + r]
+def _add_states(evidence, group, t, post, sums) -> None:  # type: ignore[no-untyped-def]
+    """Add the posteriors of step t to the emissions, and write them if they are wanted."""
+    rows, emission, gamma = evidence.rows, sums.emission, sums.gamma
+    begins, lengths = group
+    W = lengths.size
+    n_x = post.size // W
+    for l in range(W):
+        if t >= lengths[l]:
+            continue
+        at = begins[l] + t
+        row = rows[at]
+        if row < 0:
+            row = emission.shape[0] - 1
         everything = 0.0
         for x in range(n_x):
-            k = work[0, x] * scales[j]
-            enter = 0.0 if at_start else entries[j, x]
-            posterior = 0.0
-            ahead = 0.0
-            for r in range(R):
-                value = beta[x, p + r]
-                posterior += block[j, x, r] * value
-                ahead += D[x, r] * value
-                duration[x, r] += enter * value
-                beta[x, p + r] = k * value
-            if not at_start:
-                tail = block[j - 1, x, R - np.uint64(1)]
-                held[0, x] += tail * beta[x, p + R - np.uint64(1)]
-                if R > 1:
-                    held[1, x] += tail * beta[x, p + R - np.uint64(2)]
-            work[1, x] = min(k * ahead, _CEILING)
-            work[2, x] = posterior
-            everything += posterior
-        row = codes[t] if codes[t] >= 0 else emission.shape[0] - 1
-        for x in range(n_x):
-            emission[row, x] += work[2, x]
+            emission[row, x] += post[x * W + l]
+            everything += post[x * W + l]
         if gamma.size > 0:
+            share = 1.0 / everything if everything > 0.0 else 0.0
             for x in range(n_x):
-                gamma[t, x] = work[2, x] / everything
-        if scales[j] != 1.0:  # b is at most one: nothing grows at other steps
-            for x in range(n_x):
-                _cut(beta, x, p, R)
-        if not at_start:
-            _add_transitions(transition, block, j - 1, work)
-        multiply(work, 1, AT, 2)
-        p -= np.uint64(1)
-        for x in range(n_x):
-            beta[x, p] = min(work[2, x], _CEILING)
-            last = p + R - np.uint64(1)
-            beta[x, last] = hold[1, x] * beta[x, last] + hold[0, x] * beta[x, last + np.uint64(1)]
-    for x in range(n_x):
-        for r in range(R):
-            back = R - np.uint64(1) - r  # from the end: the two places may overlap
-            beta[x, end + back] = beta[x, p + back]
+                gamma[at, x] = post[x * W + l] * share
 
 
 @njit(**KERNEL)
-def expect_chunk(  # type: ignore[no-untyped-def]
-    model, AT, empty, data, first, last, steps, sums
-):
-    """Forward and backward over some sequences, a block of steps at a time; adds to the sums.
+def _sweep(  # type: ignore[no-untyped-def]
+    model, tiles, evidence, group, forward, first, last, sweep, sums
+) -> None:
+    """Backward over steps first to last - 1, adding up what is expected to happen there."""
+    _, A, D, hold, _ = tiles
+    c, E, _, f, _, _, settled, _, _, out, _ = forward
+    G, post, H, leave, _ = sweep
+    _, initial, transition, duration, _, held, _, _ = sums
+    n_d, N = G.shape
+    n_x = A.shape[0]
+    W = N // n_x
+    shortest = group.lengths[W - 1]
+    for t in range(last - 1, first - 1, -1):
+        row, before = t - first + 1, t - first
+        if t + 1 >= shortest:
+            _begin_lanes(model, group, forward, row, t, sweep, sums)
+        if settled[row]:
+            _unsettle(forward, row, before, sweep)
+        else:
+            for i in range(N):
+                post[i] = 0.0
+            for s in range(n_d):
+                for i in range(N):
+                    post[i] += c[row, s, i] * G[s, i]
+        _add_states(evidence, group, t, post, sums)
+        if t == 0:
+            for s in range(n_d):
+                for i in range(N):
+                    initial[s, i] += G[s, i]
+            continue
+        slot, last_slot, shift = (t - 1) % n_d, (t + n_d - 2) % n_d, n_d - t % n_d
+        for i in range(N):
+            H[i] = 0.0
+        for s in range(n_d):
+            for i in range(N):
+                H[i] += D[s + shift, i] * G[s, i]
+                duration[s + shift, i] += f[row, i] * G[s, i]
+        for i in range(N):
+            H[i] = min(H[i] / E[before, i], _CEILING)  # w
+            out[i] = E[before, i] * c[before, slot, i]
+            leave[i] = 0.0
+        if W < FEW:
+            for j in range(N):
+                y, l = j // W, j % W
+                for x in range(n_x):
+                    transition[y, x * W + l] += out[j] * H[x * W + l]
+                    leave[j] += A[y, x] * H[x * W + l]
+        else:
+            for y in range(n_x):
+                for x in range(n_x):
+                    a = A[y, x]
+                    for l in range(W):
+                        transition[y, x * W + l] += out[y * W + l] * H[x * W + l]
+                        leave[y * W + l] += a * H[x * W + l]
+        for i in range(N):
+            leave[i] = min(E[before, i] * leave[i], _CEILING)
+        for i in range(N):
+            kept, down, there = G[slot, i], G[last_slot, i], c[before, last_slot, i]
+            held[0, i] += there * kept
+            held[1, i] += there * down
+            if n_d == 1:
+                leave[i] += hold[0, i] * kept
+            else:
+                G[last_slot, i] = hold[1, i] * down + hold[0, i] * kept
+        for i in range(N):
+            G[slot, i] = leave[i]
 
-    `empty` is the probability of a sequence without symbols.
+
+@njit(**KERNEL)
+def _finish_lanes(  # type: ignore[no-untyped-def]
+    model, group, forward, row, t, order, k, p, log_probs
+) -> None:
+    """The probabilities of the sequences whose last step is t."""
+    W = p.size
+    if model.stop.size == 0:
+        add_up(forward.c, forward.E, row, forward.sums, forward.total)
+    for l in range(W):
+        if group.lengths[l] == t + 1:
+            p[l] = forward.total[l]
+            if model.stop.size > 0:
+                p[l] = ending_in(forward.c, forward.E, row, t, model.stop, l, W)
+            log_probs[order[k + l]] = log_of(p[l], forward.shifts[l])
+
+
+@njit(**KERNEL)
+def expect_chunk(model, evidence, order, W, steps, sums):  # type: ignore[no-untyped-def]
+    """Forward and backward over some sequences, the longest first, W at a time.
+
+    A block of steps at a time; adds to the sums.
     """
-    n_x, R = model.D.shape
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, data.offsets[i + 1] - data.offsets[i])
+    n_d, n_x = model.D.shape
+    N = n_x * W
+    tiles, forward = tiles_of(model, W), new_forward(steps + 1, n_d, n_x, W)
+    longest = evidence.offsets[order[0] + 1] - evidence.offsets[order[0]]
     n_heads = (longest + steps - 1) // steps
-    alpha, work = new_state(model.D)
-    block, heads = np.zeros((steps + 1, *alpha.shape)), np.zeros((n_heads, *alpha.shape))
-    entries, totals = np.zeros((steps + 1, n_x)), np.zeros(n_heads)
-    room = Room(alpha, work, block, np.ones(steps + 1), entries, heads, totals)
-    beta = np.zeros((n_x, R + steps))
-    for i in range(first, last):
-        start, stop = data.offsets[i], data.offsets[i + 1]
-        if start == stop:
-            sums.log_probs[i] = math.log(empty) if empty > 0.0 else -np.inf
-            continue
-        n_blocks = (stop - start + steps - 1) // steps
-        total, log_scale = -1.0, 0.0
-        for k in range(n_blocks):
-            totals[k], heads[k] = total, alpha
-            lo = start + k * steps
-            total, log = _fill_block(model, data, room, total, lo, min(lo + steps, stop))
-            log_scale += log
-            if total <= 0.0:
-                break
-        total = ending(alpha, total, model.stop)
-        if total <= 0.0:
-            sums.log_probs[i] = -np.inf
-            if sums.gamma.size > 0:
-                sums.gamma[start:stop] = 0.0
-            continue
-        sums.log_probs[i] = math.log(total) - log_scale
-        beta[:, steps:] = 1.0 / total
-        if model.stop.size > 0:
-            beta[:, steps:] = 0.0
-            for x in range(n_x):
-                beta[x, steps] = model.stop[x] / total
-                sums.end[x] += alpha[x, 0] * beta[x, steps]
-        for k in range(n_blocks - 1, -1, -1):
-            lo = start + k * steps
-            hi = min(lo + steps, stop)
-            if k < n_blocks - 1:  # the last block is still there; others are computed again
-                alpha[:] = heads[k]
-                _fill_block(model, data, room, totals[k], lo, hi)
-            _sweep_block(model, AT, data, room, beta, lo, hi, k == 0, sums)
+    heads, heads_E = np.zeros((n_heads, n_d, N)), np.ones((n_heads, N))
+    sweep = Sweep(np.zeros((n_d, N)), np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(W))
+    group = Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
+    for k in range(0, order.size, W):
+        n = set_group(evidence, order, k, group)
+        for l in range(W):
+            forward.shifts[l], sweep.p[l] = 0, 0.0
+            if group.lengths[l] == 0 and l < n:
+                sums.log_probs[order[k + l]] = log_of(model.empty, 0)
+        T, alive = group.lengths[0], n
+        n_blocks = (T + steps - 1) // steps
+        for m in range(n_blocks):
+            first, last = m * steps, min((m + 1) * steps, T)
+            heads[m], heads_E[m] = forward.c[0], forward.E[0]
+            t = first
+            while t < last:
+                while alive > 0 and group.lengths[alive - 1] <= t:
+                    alive -= 1
+                end = min(last, group.lengths[alive - 1])  # of the shortest that is left
+                forward_steps(tiles, evidence, group, forward, first - 1, t, end)
+                t = end
+                if group.lengths[alive - 1] == t:
+                    row = t - first
+                    _finish_lanes(
+                        model, group, forward, row, t - 1, order, k, sweep.p, sums.log_probs
+                    )
+            if m < n_blocks - 1:
+                forward.c[0], forward.E[0] = forward.c[steps], forward.E[steps]
+        sweep.G[:] = 0.0
+        for m in range(n_blocks - 1, -1, -1):
+            first, last = m * steps, min((m + 1) * steps, T)
+            if m < n_blocks - 1:  # the last block is still there; others are computed again
+                forward.c[0], forward.E[0] = heads[m], heads_E[m]
+                forward_steps(tiles, evidence, group, forward, first - 1, first, last)
+            _sweep(model, tiles, evidence, group, forward, first, last, sweep, sums)
 
 
 def block_steps(n_cells: int, longest: int) -> int:
@@ -273,7 +285,7 @@ def block_steps(n_cells: int, longest: int) -> int:
     Examples
     --------
     >>> block_steps(n_cells=352, longest=100), block_steps(n_cells=352, longest=10**6)
-    (100, 1489)
+    (100, 372)
     """
     size = 8 * n_cells
     checkpoints = -(-longest * size // _CHECKPOINT_BYTES)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.exact.backward import Data, Sums, block_steps, expect_chunk
-from sojourn.exact.forward import Codes, Floats, in_lanes, leaving, p_empty, tables
+from sojourn.exact.backward import Sums, block_steps, expect_chunk
+from sojourn.exact.filter import Codes, Floats, tables
+from sojourn.exact.lanes import chain, evidence, longest_first, n_lanes
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
@@ -68,37 +69,47 @@ def _chunk_runner(
     gamma: Floats | None = None,
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
     """The function that a chunk of sequences is given to, as (first, last)."""
-    model, empty = tables(params, initial), p_empty(params)
-    AT = in_lanes(np.ascontiguousarray(leaving(params)[0].T))
-    known = np.empty(0, dtype=np.int32) if labels is None else labels
-    observed = Observed(params, sequences)
-    data = Data(observed.codes, known, sequences.offsets)
+    model, offsets = tables(params, initial), sequences.offsets
+    observed, own = Observed(params, sequences), chain(model, params)
     log_probs = np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
-    n_cells = n_x * (n_d + 1)
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
-        lengths = np.diff(data.offsets[first : last + 1])
-        steps = block_steps(n_cells, int(lengths.max()))
+        lengths = np.diff(offsets[first : last + 1])
+        W = n_lanes(last - first, n_x * n_d)
+        steps = block_steps(n_x * n_d * W, int(lengths.max()))
         B, top = observed.rows(model.B, first, last)
-        here = model._replace(B=B)
-        initial, transition, duration, emission, hold, _ = (np.zeros_like(t) for t in here)
-        end = np.zeros(n_x)
-        sums = Sums(log_probs, initial, transition, duration, emission, hold, end, posterior)
-        expect_chunk(here, AT, empty, data, first, last, steps, sums)
+        sums = Sums(
+            log_probs,
+            np.zeros((n_d, n_x * W)),
+            np.zeros((n_x, n_x * W)),
+            np.zeros((2 * n_d, n_x * W)),
+            np.zeros_like(B),
+            np.zeros((2, n_x * W)),
+            np.zeros(n_x * W),
+            posterior,
+        )
+        seen = evidence(observed.codes, offsets, B, labels)
+        expect_chunk(own, seen, longest_first(offsets, first, last), W, steps, sums)
         observed.add_tops(log_probs, top, first, last)
+        emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
         if statistics is not None:
             emission = np.stack([emission.sum(axis=0), np.zeros(n_x)])  # one symbol, none missing
-        changes = (model.A * transition).reshape(n_x, -1)[:, :n_x].copy()
-        held, down = model.hold * hold
+
+        def over_lanes(table: Floats) -> Floats:
+            return np.asarray(table.reshape(*table.shape[:-1], n_x, W).sum(axis=-1))
+
+        changes, end = own.A * over_lanes(sums.transition), over_lanes(sums.end)
+        held, down = own.hold * over_lanes(sums.hold)
+        duration = over_lanes(sums.duration[:n_d] + sums.duration[n_d:])
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=model.init * initial,
+            initial=np.ascontiguousarray((own.init * over_lanes(sums.initial)).T),
             transition=changes,
-            duration=model.D * duration,
+            duration=np.ascontiguousarray((own.D * duration).T),
             emission=np.ascontiguousarray(emission[:-1].T),
             # What is in the tail of a state of one step leaves it by leaving the state.
             tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),

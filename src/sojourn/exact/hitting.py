@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.exact.forward import step_unseen, tables
+from sojourn.exact.filter import tables
+from sojourn.exact.forward import step_unseen
 from sojourn.exact.params import Params
 
 Floats = NDArray[np.float64]

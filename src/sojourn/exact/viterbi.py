@@ -23,16 +23,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.exact.forward import (
-    KERNEL,
-    LANES,
-    Floats,
-    Tables,
-    p_empty,
-    split_steps,
-    surprise,
-    tables,
-)
+from sojourn.exact.filter import KERNEL, LANES, Floats, Tables, p_empty, tables
+from sojourn.exact.forward import split_steps, surprise
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -57,33 +49,21 @@ class Seen(NamedTuple):
     tops: Floats  # M_t[x, n_d]                                              (longest, n_x)
     codes: NDArray[np.int32]
     start: int  # where the sequence begins in codes
+    n_d: int
 
 
 @njit(**KERNEL)
-def _enter(ends, t, A, enter) -> None:  # type: ignore[no-untyped-def]
-    """E[x] = max_y ends[t, y] + A[y, x] for all x."""
+def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
+    """E[x] = max_y best[y, 0] + A[y, x] for all x."""
     for h in range(A.shape[1]):
         e0, e1, e2, e3 = -np.inf, -np.inf, -np.inf, -np.inf
         for y in range(A.shape[0]):
-            ended = ends[t, y]
+            ended = best[y, 0]
             e0 = max(e0, ended + A[y, h, 0])
             e1 = max(e1, ended + A[y, h, 1])
             e2 = max(e2, ended + A[y, h, 2])
             e3 = max(e3, ended + A[y, h, 3])
         enter[4 * h], enter[4 * h + 1], enter[4 * h + 2], enter[4 * h + 3] = e0, e1, e2, e3
-
-
-@njit(**KERNEL)
-def _entry(seen, A, x, s) -> tuple[float, int]:  # type: ignore[no-untyped-def]
-    """The best score at which x is entered at step s, and the state before; -1 for none."""
-    if s == 0:
-        return 0.0, -1
-    e, y = -np.inf, -1
-    for z in range(A.shape[0]):
-        score = seen.ends[s - 1, z] + A[z, x // LANES, x % LANES]
-        if score > e:
-            e, y = score, z
-    return e, y
 
 
 @njit(**KERNEL)
@@ -96,37 +76,47 @@ def _stay_before(  # type: ignore[no-untyped-def]
     `release` is what leaving the tail adds.
     """
     init, A, D, B, hold, _ = model
-    n_d = D.shape[1]
+    ends, tops, codes, start, n_d = seen
     top, length, source = -np.inf, 0, -1
-    emitted = 0.0
-    for d in range(1, min(t, n_d - 1) + 1):
+    emitted, d = 0.0, 1
+    in_tail = False
+    while d <= t:
         s = t - d
-        emitted += B[seen.codes[seen.start + s], x]
-        e, y = _entry(seen, A, x, s)
-        score = e + emitted + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
-        if score > top:
-            top, length, source = score, d, y
-    s = t - n_d
-    if s < 0 or seen.tops[s, x] + emitted + release[x] <= top:
-        return top, length, source
-    top = seen.tops[s, x] + emitted + release[x]
-    while True:  # how long it was held in the tail
-        e, y = _entry(seen, A, x, s)
-        entering = e + (D[x, n_d - 1] if s > 0 else init[x, n_d - 1])
-        if s == 0 or entering >= seen.tops[s - 1, x] + hold[0, x]:
-            return top, t - s, y
-        s -= 1
+        e, y = 0.0, -1
+        if s > 0:  # the best score at which x is entered at step s, and the state before
+            e = -np.inf
+            for z in range(A.shape[0]):
+                score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
+                if score > e:
+                    e, y = score, z
+        if d < n_d:
+            emitted += B[codes[start + s], x]
+            score = e + emitted + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
+            if score > top:
+                top, length, source = score, d, y
+        else:
+            if not in_tail:
+                score = tops[s, x] + emitted + release[x]
+                if score <= top:
+                    return top, length, source
+                top, in_tail = score, True
+            entering = e + (D[x, n_d - 1] if s > 0 else init[x, n_d - 1])
+            if s == 0 or entering >= tops[s - 1, x] + hold[0, x]:
+                return top, d, y
+        d += 1
+    return top, length, source
 
 
 @njit(**KERNEL)
 def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: ignore[no-untyped-def]
     """The best paths of some sequences; `model` holds logarithms, `tails` are log P(D >= d)."""
     (init, A, D, B, hold, stop), (init_tail, tail) = model, tails
-    n_x, n_d = D.shape
+    n_x, n_d = tail.shape
+    R = D.shape[1]  # n_d, rounded up so that the loops fill vector registers
     longest = 0
     for i in range(first, last):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    best = np.full((n_x, n_d + 1), -np.inf)
+    best = np.full((n_x, R + LANES), -np.inf)
     enter = np.zeros(LANES * A.shape[1])
     ends, tops = np.zeros((longest, n_x)), np.zeros((longest, n_x))
     no_release = np.zeros(n_x)
@@ -135,23 +125,24 @@ def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: i
         n = offsets[i + 1] - start
         if n == 0:
             continue
-        seen = Seen(ends, tops, codes, start)
-        for t in range(n):
-            if t > 0:
-                _enter(ends, t - 1, A, enter)
+        seen = Seen(ends, tops, codes, start, n_d)
+        for x in range(n_x):
+            for r in range(R):
+                best[x, r] = B[codes[start], x] + init[x, r]
+            ends[0, x], tops[0, x] = best[x, 0], best[x, n_d - 1]
+        for t in range(1, n):
+            _enter(best, A, enter)
             for x in range(n_x):
                 b = B[codes[start + t], x]
-                if t == 0:
-                    for r in range(n_d):
-                        best[x, r] = b + init[x, r]
-                else:
-                    e = enter[x]
-                    best[x, n_d] = best[x, n_d - 1] + hold[0, x]
-                    best[x, n_d - 1] += hold[1, x]
-                    for r in range(n_d):  # reads ahead of what it writes, so that it vectorises
-                        staying = best[x, r + 1]
-                        entering = e + D[x, r]
-                        best[x, r] = b + (entering if entering > staying else staying)
+                e = enter[x]
+                held = best[x, n_d - 1]
+                for r in range(R):  # reads ahead of what it writes, so that it vectorises
+                    staying = best[x, r + 1]
+                    entering = e + D[x, r]
+                    best[x, r] = b + (entering if entering > staying else staying)
+                best[x, n_d - 1] = b + max(e + D[x, n_d - 1], held + hold[0, x])
+                if n_d > 1:
+                    best[x, n_d - 2] = b + max(e + D[x, n_d - 2], held + hold[1, x])
                 ends[t, x], tops[t, x] = best[x, 0], best[x, n_d - 1]
         top, state, length, source = -np.inf, -1, n, -1
         for x in range(n_x):
@@ -198,7 +189,9 @@ def decode(
     codes, offsets = sequences.codes, sequences.offsets
     model = tables(params, initial)
     with np.errstate(divide="ignore"):
-        logs = Tables(*map(np.log, model))
+        padded = ((0, 0), (0, -params.max_duration % LANES))
+        wide = model._replace(init=np.pad(model.init, padded), D=np.pad(model.D, padded))
+        logs = Tables(*map(np.log, wide))
         tails = np.log(_tails(model.init)), np.log(_tails(params.duration))
         empty = float(np.log(p_empty(params)))
     found = Decoded(
