@@ -75,7 +75,7 @@ def test_decoding_on_a_model_that_cannot_be_mistaken():
     assert [s.tolist() for s in model.predict(X)] == X
     first, second = model.segments(X)
     assert [tuple(s)[:3] for s in first] == [(0, 3, 0), (3, 1, 1), (4, 3, 0), (7, 2, 1)]
-    assert [tuple(s) for s in second] == [(0, 2, 0, 1.0)]
+    assert [tuple(s) for s in second] == [(0, 2, 0, 1.0, "state 0")]
     assert all(s.confidence == pytest.approx(1.0, abs=1e-12) for s in first)
 
 
@@ -199,7 +199,7 @@ def test_stays_longer_than_max_duration_are_named_or_clipped():
         ([[0, 1, 1], [0, 1, 1]], "there are labels for 2 sequences but 1 sequences"),
         ([[0, 1, 2]], "sequence 0 has the label 2 at position 2; with n_states=2"),
         ([[0, 0, 0]], "state 1 never occurs in the labels"),
-        ([["x", "y", "y"]], "labels are numbers of states from 0 to 1"),
+        ([["x", "y", "z"]], "the labels are 3 words, x, y, z"),
     ],
 )
 def test_wrong_labels_are_named(y, message):

@@ -62,7 +62,8 @@ def decode(saved: Saved, data: Data, steps: bool, output: Output) -> None:
             return
         stays = model.segments(sequences)
     columns: dict[str, Any] = {"id": np.repeat(sequences.ids, [len(row) for row in stays])}
-    for name in ("start", "length", "state", "confidence"):
+    named = () if model.states_ is None else ("name",)
+    for name in ("start", "length", "state", "confidence", *named):
         columns[name] = [getattr(stay, name) for row in stays for stay in row]
     output.write(columns)
 

@@ -343,7 +343,7 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
     """Stays that are too long or too short, and rare transitions."""
     mean, spread, low, high = norms.stays
     for stay, following in zip_longest(stays, stays[1:]):
-        start, length, x, _ = stay
+        start, length, x = stay[:3]
         stop = start + length
         z = float((np.log(length) - mean[x]) / spread[x])
         steps = "1 step" if length == 1 else f"{length} steps"

@@ -43,8 +43,10 @@ def state_names(model: Any) -> list[str]:
     """States with what they mostly emit."""
     density, top = model.params_.density, model.params_.emission.argmax(axis=1)
     if density is not None:
-        return [f"state {x} ({density.sentence(x, model.channels_)})" for x in range(len(top))]
-    return [f"state {x} (mostly {name})" for x, name in enumerate(model.vocabulary_[top].tolist())]
+        emitted = [density.sentence(x, model.channels_) for x in range(len(top))]
+    else:
+        emitted = [f"mostly {symbol}" for symbol in model.vocabulary_[top].tolist()]
+    return [f"{name} ({what})" for name, what in zip(model.state_names, emitted, strict=True)]
 
 
 def blank_like(sequences: Sequences, lengths: NDArray[np.int64]) -> Sequences:

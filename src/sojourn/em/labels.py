@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,58 @@ from sojourn.exact.params import Params
 UNKNOWN = -1
 
 
+class Labelled(NamedTuple):
+    """What labels tell of the size of a model."""
+
+    n_states: int  # labels that occur, or more where numbers are left out
+    longest: int  # steps of the longest labelled stay
+    names: NDArray[np.str_] | None  # the labels in order, where they are words
+
+
+def describe_labels(y: Any, sequences: Sequences, lengths: Any) -> Labelled | None:
+    """The size that a model of labelled data needs, and the names of its states.
+
+    None where no step is labelled, and where labels cannot be read: `read_labels` says why.
+    """
+    try:
+        given = _read(_integers(y), sequences, lengths, None)
+        _check_lengths(given, sequences)
+    except SojournError:
+        return None
+    words = given.vocabulary.dtype.kind not in "iu"
+    known = given.codes[given.codes != UNKNOWN]
+    if not known.size:
+        return None
+    _, spans, _ = runs(given.codes, given.offsets)
+    of_label = given.codes[np.cumsum(spans) - spans] != UNKNOWN
+    n_states = len(given.vocabulary) if words else int(given.vocabulary[known.max()]) + 1
+    names = given.vocabulary.astype(np.str_) if words else None
+    return Labelled(n_states, int(spans[of_label].max()), names)
+
+
 def read_labels(
-    y: Any, sequences: Sequences, lengths: Any, n_states: int
+    y: Any,
+    sequences: Sequences,
+    lengths: Any,
+    n_states: int,
+    names: NDArray[np.str_] | None = None,
 ) -> NDArray[np.int32] | None:
-    """The state at every step, -1 where it is not known; None where none is."""
-    given = _labels_of(y, sequences, lengths, n_states)
-    if len(given) != len(sequences):
-        raise _too_many_or_few(len(given), len(sequences))
-    differ = np.flatnonzero(given.lengths != sequences.lengths)
-    if differ.size:
-        i = int(differ[0])
+    """The state at every step, -1 where it is not known; None where none is.
+
+    Labels are numbers of states, or words, of which `names` is the list in the order of the states.
+    """
+    if names is not None and len(names) > n_states:
+        more = " and others" if len(names) > 3 else ""
         raise SojournError(
-            f"sequence {i} ({sequences.ids[i]}) has {sequences.lengths[i]} symbols but "
-            f"{given.lengths[i]} labels; give one at every step, None where it is not known"
+            f"the labels are {len(names)} words, {', '.join(names[:3])}{more}, but n_states is "
+            f"{n_states}; give at least as many states"
         )
+    states = np.arange(n_states) if names is None else names
+    given = _labels_of(_integers(y), sequences, lengths, states)
+    if names is not None:
+        _check_lengths(given, sequences)
+        return None if np.all(given.codes == UNKNOWN) else given.codes
+    _check_lengths(given, sequences)
     if np.all(given.codes == UNKNOWN):
         return None
     if given.vocabulary.dtype.kind != "i":
@@ -55,11 +93,49 @@ def read_labels(
     return labels
 
 
-def _labels_of(y: Any, sequences: Sequences, lengths: Any, n_states: int) -> Sequences:
+def _check_lengths(given: Sequences, sequences: Sequences) -> None:
+    if len(given) != len(sequences):
+        raise _too_many_or_few(len(given), len(sequences))
+    differ = np.flatnonzero(given.lengths != sequences.lengths)
+    if differ.size:
+        i = int(differ[0])
+        raise SojournError(
+            f"sequence {i} ({sequences.ids[i]}) has {sequences.lengths[i]} symbols but "
+            f"{given.lengths[i]} labels; give one at every step, None where it is not known"
+        )
+
+
+def _integers(y: Any) -> Any:
+    """Labels without floats: a column of integers with gaps is one of floats with NaN."""
+    if isinstance(y, list | tuple) and any(hasattr(row, "dtype") for row in y):
+        return [_integers(row) if hasattr(row, "dtype") else row for row in y]
+    if getattr(getattr(y, "dtype", None), "kind", "") != "f":
+        return y
+    values = np.asarray(y)
+    seen = ~np.isnan(values)
+    if np.any(values[seen] % 1):
+        return y
+    labels = np.full(values.shape, None, dtype=object)
+    labels[seen] = values[seen].astype(int)
+    return labels.tolist()
+
+
+def _labels_of(
+    y: Any, sequences: Sequences, lengths: Any, states: NDArray[np.generic]
+) -> Sequences:
     """Labels as `Sequences` over the states; a row may be None where no step of it is labelled.
 
     Labels that are no states come back over their own vocabulary, which names them.
     """
+    try:
+        return _read(y, sequences, lengths, states)
+    except SojournError:
+        return _read(y, sequences, lengths, None)
+
+
+def _read(
+    y: Any, sequences: Sequences, lengths: Any, states: NDArray[np.generic] | None
+) -> Sequences:
     if isinstance(y, list | tuple) and lengths is None:
         if len(y) != len(sequences):
             raise _too_many_or_few(len(y), len(sequences))
@@ -67,11 +143,7 @@ def _labels_of(y: Any, sequences: Sequences, lengths: Any, n_states: int) -> Seq
         y = [[None] * n if row is None else row for row, n in steps]
     empty = bool((sequences.lengths == 0).any())
     try:
-        return as_sequences(y, lengths, np.arange(n_states), empty=empty)
-    except SojournError:
-        pass
-    try:
-        return as_sequences(y, lengths, empty=empty)
+        return as_sequences(y, lengths, states, empty=empty)
     except SojournError as error:
         raise SojournError(f"the labels y cannot be read: {error}") from None
 
@@ -124,3 +196,10 @@ def labelled_start(
     emission = counts + (frequency + 1e-3) / (frequency + 1e-3).sum()
     emission /= emission.sum(axis=1, keepdims=True)
     return flat_around(emission, max_duration, self_transitions)
+
+
+def state_names(names: NDArray[np.str_] | None, n_states: int) -> NDArray[np.str_] | None:
+    """One name per state: the labels, then numbers; None where labels are numbers."""
+    if names is None:
+        return None
+    return np.array([*names.tolist(), *(f"state {x}" for x in range(len(names), n_states))])

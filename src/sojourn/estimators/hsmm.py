@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from sojourn.checks import MAX_ENTRIES, check_choice, positive_int
 from sojourn.data.as_signals import as_signals, is_numbers
@@ -20,23 +19,30 @@ from sojourn.data.signals import Signals
 from sojourn.em.checkpoint import Checkpoint
 from sojourn.em.durations import families_of
 from sojourn.em.em import run_em
-from sojourn.em.labels import clip_stays, labelled_start, read_labels
+from sojourn.em.labels import (
+    Labelled,
+    clip_stays,
+    describe_labels,
+    labelled_start,
+    read_labels,
+    state_names,
+)
 from sojourn.em.numbers import Wish, labelled_numbers, start_numbers
 from sojourn.em.start import fit_params, with_tails_and_ends
 from sojourn.emissions import Categorical, Emission
 from sojourn.errors import SojournError
 from sojourn.estimators.numbers import emission_for, in_channels, numbers_of
+from sojourn.estimators.progress import Progress
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
+from sojourn.estimators.summary import warn_of_limit
+from sojourn.exact.expected_counts import expected_counts, state_probabilities
 from sojourn.exact.params import Params, allows_self_transitions
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 
 Floats = NDArray[np.float64]
 
-# Stays that pile up at the longest possible duration: share of them, and in tables from this size
-# on; in smaller ones it is no sign.
-AT_LIMIT, SHORTEST_LIMIT = 0.5, 4
 BEYOND = 10  # times the longest sequence: as far as a family of durations is followed
 
 
@@ -97,6 +103,10 @@ class HSMM(StateModel):
         The tables; also as `startprob_`, `transmat_`, `durationprob_`, `emissionprob_`,
         `tailprob_` and `endprob_`.
         States are in the order of their most likely symbols, unless `init` or labels define it.
+    states_ : array of str or None
+        Names of the states, from labels or `name_states`.
+    shares_, visits_ : arrays (n_states,)
+        Share of the training data's time, and expected number of stays there.
     expected_durations_ : array (n_states,)
         Mean duration of each state.
     history_ : list of float
@@ -178,8 +188,10 @@ class HSMM(StateModel):
             Each pass reads a scan again, partition by partition; the result is the same to the bit.
             Measurements are `Signals`, a list of arrays (length, n_channels), one array of three
             dimensions, or a table (n_total, n_channels) with `lengths`; NaN is missing.
-        y : sequences of integers, optional
-            States at every step, in the same form; None or masked where they are not known.
+        y : sequences of integers or strings, optional
+            States at every step, in the same form or as a list of arrays; None, NaN or masked where
+            they are not known. Strings name the states, in alphabetical order, see `states_`. Sizes
+            that are "auto" are then the number of labels and the longest labelled stay.
         lengths : sequence of int, optional
             Lengths of the sequences in a stacked `X`.
         client : distributed.Client, optional
@@ -199,13 +211,17 @@ class HSMM(StateModel):
         check_choice("unknown", self.unknown, ("error", "missing"))
         if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
-        n_x, n_d = self._sizes(data)
+        labelled = None
+        if isinstance(data, Sequences) and y is not None:
+            labelled = describe_labels(y, data, lengths)
+        names = None if labelled is None else labelled.names
+        n_x, n_d = self._sizes(data, labelled)
         loops = allows_self_transitions(n_x, n_d, self.self_transitions)
         tails = self._tails(n_x, n_d, loops)
         init, labels = self._check_init(n_x, n_d, data.n_symbols), None
         wish = Wish(emission, n_x, n_d, loops, tails, self.ends)
         if isinstance(data, Sequences) and y is not None:
-            labels = read_labels(y, data, lengths, n_x)
+            labels = read_labels(y, data, lengths, n_x, names)
             if labels is not None and not loops and not all(tails):
                 data, labels = clip_stays(data, labels, n_d, self.clip)
             if labels is not None and isinstance(data, Signals):
@@ -260,9 +276,11 @@ class HSMM(StateModel):
         learned |= {"history_": result.history, "n_passes_": result.n_passes}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
         learned |= self._timing(data)
+        learned |= {"states_": state_names(names, n_x)}
+        learned |= self._occupied(data, params, initial, labels)
         learned |= {"channels_": () if numbers is None else numbers.channels}
         self.__dict__.update(learned)  # all or, if interrupted, nothing
-        _warn_of_limit(params)
+        warn_of_limit(params)
         return self
 
     def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
@@ -292,9 +310,14 @@ class HSMM(StateModel):
             facts["n_total"] = data.n_total
         return Checkpoint(os.fspath(path), facts)
 
-    def _sizes(self, data: Sequences | Partitions) -> tuple[int, int]:
-        if "auto" not in (self.n_states, self.max_duration):
-            n_x, n_d = self._size()
+    def _sizes(self, data: Sequences | Partitions, labelled: Labelled | None) -> tuple[int, int]:
+        sized = self
+        if labelled is not None:
+            given = zip((self.n_states, self.max_duration), labelled[:2], strict=True)
+            n_x, n_d = (n if size == "auto" else size for size, n in given)
+            sized = clone(self).set_params(n_states=n_x, max_duration=n_d)
+        if "auto" not in (sized.n_states, sized.max_duration):
+            n_x, n_d = sized._size()
             if not isinstance(data, Partitions) and not isinstance(self.init, Params):
                 # Of stays beyond a whole sequence data say nothing but that they last as long.
                 free = set(families_of(self.durations, n_x)) == {"free"}
@@ -311,6 +334,23 @@ class HSMM(StateModel):
                 "part of it: sojourn.select(next(iter(scan)))"
             )
         return choose_sizes(self, data)
+
+    def _occupied(
+        self,
+        data: Sequences | Partitions,
+        params: Params,
+        initial: Floats | None,
+        labels: NDArray[np.int32] | None,
+    ) -> dict[str, Any]:
+        """How the training data's time is shared by the states, and how often each is visited."""
+        if isinstance(data, Partitions) and not data.n_total:
+            return {}
+        counts = expected_counts(params, data, initial, labels, self.n_jobs)
+        visits = counts.initial.sum(axis=1) + counts.transition.sum(axis=0)
+        time = counts.emission.sum(axis=1)
+        if isinstance(data, Signals):
+            time = state_probabilities(params, data, initial, n_jobs=self.n_jobs).sum(axis=0)
+        return {"shares_": time / max(float(time.sum()), 1e-300), "visits_": visits}
 
     def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
         if not isinstance(self.init, Params):
@@ -348,50 +388,3 @@ def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | N
         density=None if params.density is None else params.density.permuted(order),
     )
     return ordered, None if initial is None else initial[order]
-
-
-def _warn_of_limit(params: Params) -> None:
-    """Warn of states most of whose stays are as long as they can be."""
-    n_d = params.max_duration
-    full = np.flatnonzero((params.duration[:, -1] > AT_LIMIT) & (params.tail == 0.0))
-    if n_d >= SHORTEST_LIMIT and full.size:
-        share = params.duration[full[0], -1]
-        warnings.warn(
-            f"{share:.0%} of the stays in state {full[0]} last max_duration={n_d} steps, the "
-            f"longest possible: they may be cut short; use tail=True or a larger max_duration",
-            stacklevel=3,
-        )
-
-
-class Progress:
-    """A line on the standard error stream: passes of EM, what they reached, partitions done."""
-
-    def __init__(self, verbose: bool | None, max_iter: int, data: Sequences | Partitions) -> None:
-        self.shown = sys.stderr.isatty() if verbose is None else verbose
-        self.max_iter, self.data = max_iter, data
-        self.line = "EM begins"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __call__(self, iteration: int, objective: float, _: Params) -> None:
-        """Show the pass and what it reached."""
-        done = min(1.0, iteration / self.max_iter)
-        bar = ("━" * round(20 * done)).ljust(20, "╌")
-        n = self.data.n_total  # 0 before the first pass over a scan
-        value = f"{objective / n:.6f} nats per symbol" if n else f"{objective:.2f} nats"
-        self.line = f"{bar} EM pass {iteration}: {value}"
-        self._show("")
-
-    def watch(self, done: int, n: int) -> None:
-        """Show how many partitions of the pass under way are done, where there are several."""
-        if n > 1:
-            self._show(f", partition {done} of {n} ".ljust(30))
-
-    def _show(self, more: str) -> None:
-        if self.shown:
-            print(f"\r{self.line}{more}", end="", file=sys.stderr)
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            print(file=sys.stderr)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sojourn.checks import positive_int
+from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
+from sojourn.em.enlarge import time_in_states
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
 from sojourn.estimators.forecast import next_of_prefixes
@@ -23,6 +24,7 @@ from sojourn.estimators.numbers import (
     signals_of,
 )
 from sojourn.estimators.select import n_parameters
+from sojourn.estimators.summary import Summary, summarise
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.forward import filtered, log_prob, next_symbol, split_steps, surprise
@@ -39,6 +41,9 @@ class StateModel(SequenceModel):
     initial_: Floats | None
     channels_: tuple[str, ...]
     durations: str | Sequence[str]
+    states_: NDArray[np.str_] | None = None
+    shares_: Floats | None = None
+    visits_: Floats | None = None
 
     @property
     def has_states(self) -> bool:
@@ -82,12 +87,14 @@ class StateModel(SequenceModel):
 
     @property
     def occupancy_(self) -> Floats:
-        """Long-run fraction of time in each state, of a run without end."""
-        A = self._fitted().transition
-        # Averaging over two steps makes a cycle of states converge, too.
-        visits = np.linalg.matrix_power((A + np.eye(len(A))) / 2, 1 << 12).T @ self.startprob_
-        share = visits * self.expected_durations_
-        return np.asarray(share / share.sum())
+        """Share of the training data's time in each state.
+
+        Of a model that was not fitted here, such as one of an older file, the share of a run
+        without end.
+        """
+        if self.shares_ is not None:
+            return self.shares_
+        return time_in_states(self._fitted())
 
     def _scorer(self) -> Scorer:
         return partial(log_prob, self._fitted(), initial=self.initial_)
@@ -106,15 +113,96 @@ class StateModel(SequenceModel):
         steps = surprise(self._fitted(), sequences, self.initial_, self.n_jobs)
         return split_steps(steps, sequences.offsets, self._fitted().ends)
 
-    def predict(self, X: Any, *, lengths: Any = None) -> list[NDArray[np.int32]]:
-        """The most probable path of states of each sequence (Viterbi).
+    def predict(
+        self, X: Any, *, lengths: Any = None, method: str = "viterbi"
+    ) -> list[NDArray[np.int32]]:
+        """The states of each sequence: the most probable path, or the best guess at each step.
 
         Parameters
         ----------
         X, lengths
             As in `fit`.
+        method : {"viterbi", "posterior"}
+            "viterbi": the path that is most probable as a whole; its stays and transitions are
+            possible. "posterior": at each step the most probable state given the whole sequence; it
+            is right for the most steps, but neighbours need not fit together.
+
+        Examples
+        --------
+        >>> from sojourn import HSMM, Params
+        >>> p = Params.random(2, 4, 5, rng=0)
+        >>> model = HSMM(2, 4).fit(p.sample(100, 50, rng=1))
+        >>> [len(path) for path in model.predict(p.sample(2, 20, rng=2), method="posterior")]
+        [20, 20]
         """
-        return self.decode(X, lengths=lengths)[0]
+        check_choice("method", method, ("viterbi", "posterior"))
+        if method == "viterbi":
+            return self.decode(X, lengths=lengths)[0]
+        return [gamma.argmax(axis=1).astype(np.int32) for gamma in self._posterior(X, lengths)]
+
+    def _posterior(self, X: Any, lengths: Any) -> list[Floats]:
+        """Posterior state probabilities; an error where the model cannot produce a sequence."""
+        gammas = self.predict_proba(X, lengths=lengths)
+        for i, gamma in enumerate(gammas):
+            if not np.all(gamma.sum(axis=1) > 0.5):
+                raise SojournError(_impossible(self._encode(X, lengths), i))
+        return gammas
+
+    def name_states(self, names: Mapping[int, str] | Sequence[str]) -> Self:
+        """Give states names, for `segments`, plots, reports and `summary`.
+
+        Parameters
+        ----------
+        names : mapping from state to name, or one name for each state
+            States that a mapping leaves out keep theirs.
+
+        Examples
+        --------
+        >>> from sojourn import HSMM, Params
+        >>> model = HSMM(2, 4).fit(Params.random(2, 4, 5, rng=0).sample(100, 50, rng=1))
+        >>> model.name_states({0: "ascent"}).states_.tolist()
+        ['ascent', 'state 1']
+        """
+        n_x = self._fitted().n_states
+        given = dict(names if isinstance(names, Mapping) else enumerate(names))
+        wrong = [x for x in given if not isinstance(x, int | np.integer) or not 0 <= x < n_x]
+        if wrong or (not isinstance(names, Mapping) and len(given) != n_x):
+            raise SojournError(
+                f"there are {n_x} states, 0 to {n_x - 1}; got names for "
+                f"{', '.join(map(str, given))}; give one for each, or a mapping from state to name"
+            )
+        found = self.state_names
+        for x, name in given.items():
+            found[int(x)] = str(name)
+        if len(set(found)) < n_x:
+            raise SojournError(f"names of states must differ; got {', '.join(found)}")
+        self.states_ = np.array(found)
+        return self
+
+    @property
+    def state_names(self) -> list[str]:
+        """What the states are called: `states_`, or "state 0" and so on."""
+        if self.states_ is not None:
+            return [str(name) for name in self.states_]
+        return [f"state {x}" for x in range(self._fitted().n_states)]
+
+    def summary(self) -> Summary:
+        """The states in a table: time, stays, symbols, what follows, and what to distrust.
+
+        Returns
+        -------
+        Summary
+            ``print(model.summary())`` shows it; ``rows`` has one tuple per state, ``warnings`` the
+            sentences below the table.
+
+        Examples
+        --------
+        >>> from sojourn import HSMM, Params
+        >>> model = HSMM(2, 4).fit(Params.random(2, 4, 5, rng=0).sample(100, 50, rng=1))
+        >>> [row.name for row in model.summary().rows]
+        ['state 0', 'state 1']
+        """
+        return summarise(self)
 
     def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
         """The most probable path of each sequence, and their joint log-probability.
@@ -155,13 +243,13 @@ class StateModel(SequenceModel):
         Returns
         -------
         list of lists of Segment
-            ``(start, length, state, confidence)``; the confidence is the posterior probability of
-            the state, averaged over the stay.
+            ``(start, length, state, confidence, name)``; the confidence is the posterior
+            probability of the state, averaged over the stay, the name that of the state.
         """
         sequences = self._encode(X, lengths)
         found = self._decoded(sequences)
         gamma = state_probabilities(self._fitted(), sequences, self.initial_, n_jobs=self.n_jobs)
-        return stays(found, gamma, sequences.offsets)
+        return stays(found, gamma, sequences.offsets, self.state_names)
 
     def remaining(self, X: Any, *, lengths: Any = None) -> Floats:
         """Distribution of the remaining steps of the current stay, after each sequence.

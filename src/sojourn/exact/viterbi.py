@@ -17,6 +17,7 @@ log P(D >= d). Of equals the shorter stay and the lower state win.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -224,19 +225,23 @@ class Segment(NamedTuple):
     length: int
     state: int
     confidence: float
+    name: str
 
 
-def stays(found: Decoded, gamma: Floats, offsets: NDArray[np.int64]) -> list[list[Segment]]:
+def stays(
+    found: Decoded, gamma: Floats, offsets: NDArray[np.int64], names: Sequence[str]
+) -> list[list[Segment]]:
     """The stays of each decoded path; the confidence of a stay is the mean of gamma over it.
 
-    `gamma` holds posterior state probabilities, (n_total, n_states).
+    `gamma` holds posterior state probabilities, (n_total, n_states); `names` those of the states.
     """
     sure = gamma[np.arange(len(gamma)), found.states]
     at = np.flatnonzero(found.begins)
     sizes = np.diff(np.append(at, len(sure)))
     means = np.add.reduceat(sure, at) / sizes
     owner = np.searchsorted(offsets, at, side="right") - 1
-    columns = (at - offsets[owner], sizes, found.states[at], means)
+    state = found.states[at]
+    columns = (at - offsets[owner], sizes, state, means, np.array(names, dtype=object)[state])
     rows: list[list[Segment]] = [[] for _ in range(len(offsets) - 1)]
     for i, *stay in zip(owner.tolist(), *(c.tolist() for c in columns), strict=True):
         rows[i].append(Segment(*stay))

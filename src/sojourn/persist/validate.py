@@ -57,6 +57,13 @@ def check_model(model: Any) -> None:
 
 
 def _check_initial(model: Any) -> None:
+    n_x = model.params_.n_states
+    if model.states_ is not None:
+        _require(model.states_.dtype.kind == "U" and model.states_.shape == (n_x,), "states_")
+    for name in ("shares_", "visits_"):
+        if getattr(model, name) is not None:
+            check_arrays(model, **{name: "float64+ x"})
+            _require(getattr(model, name).shape == (n_x,), name)
     if model.initial_ is not None:
         check_arrays(model, initial_="float64+ x d")
         _require(model.initial_.shape == model.params_.duration.shape, "initial_")

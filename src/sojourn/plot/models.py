@@ -45,7 +45,7 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
         ax.stairs(D[state], edges, color=color_of(state), fill=True)
     else:
         for i, row in enumerate(D):
-            ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=f"state {i}")
+            ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=inner.state_names[i])
         if n_x <= len(PALETTE):
             ax.legend(frameon=False)
     ax.set(xlim=(edges[0], edges[-1]), xlabel=f"{unit} in a stay", ylabel="probability")
@@ -164,7 +164,7 @@ def _arrow(start: Array, stop: Array, gaps: Array, bend: float, probability: flo
 
 
 def occupancy(model: Any) -> Array:
-    """Share of time that a model spends in each of its states in the long run.
+    """Share of the training data's time in each state.
 
     Examples
     --------

@@ -296,6 +296,7 @@ def _states(inner: Any) -> list[dict[str, Any]]:
         cards.append(
             {
                 "number": i,
+                "name": plain(inner.state_names[i] if inner.states_ is not None else f"State {i}"),
                 "color": i % len(PALETTE),
                 "share": percent(round(float(share[i]), 3)),
                 "mean": f"{float(step * inner.expected_durations_[i]):.1f} {unit}",

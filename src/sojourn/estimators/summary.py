@@ -1,0 +1,152 @@
+"""The states of a model in a table, and what of it to distrust."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.exact.params import Params
+
+if TYPE_CHECKING:
+    from sojourn.estimators.states import StateModel
+
+Floats = NDArray[np.float64]
+
+TOP = 3  # symbols and next states that are shown
+LEAST = 0.05  # and the least probability of one that is
+FEW_VISITS = 20.0
+# Stays that pile up at the longest possible duration: shares of them that are worth a warning and a
+# remark, in tables from this size on; in smaller ones it is no sign.
+AT_LIMIT, MANY_AT_LIMIT, SHORTEST_LIMIT = 0.2, 0.5, 4
+ALIKE = 0.05  # total variation of emissions, durations and transitions
+
+
+class StateRow(NamedTuple):
+    """One state of a `Summary`."""
+
+    state: int
+    name: str
+    share: float  # of the training data's time
+    visits: float  # expected number of stays in the training data; nan if not known
+    mean: float  # of its stays, in steps
+    spread: float  # their standard deviation
+    symbols: tuple[tuple[Any, float], ...]  # the likeliest, with their probabilities
+    followed_by: tuple[tuple[str, float], ...]  # likely next states
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of states, and sentences on what to distrust.
+
+    Parameters
+    ----------
+    rows : tuple of StateRow
+    warnings : tuple of str
+    """
+
+    rows: tuple[StateRow, ...]
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        head = ("state", "time", "stays", "steps", "emits", "then")
+        cells = [head]
+        for row in self.rows:
+            visits = "" if np.isnan(row.visits) else f"{row.visits:.0f}"
+            steps = f"{row.mean:.1f} ± {row.spread:.1f}"
+            emits, then = (_listed(pairs) for pairs in (row.symbols, row.followed_by))
+            cells.append((row.name, f"{row.share:.1%}", visits, steps, emits, then))
+        widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
+        notes = [f"- {warning}" for warning in self.warnings]
+        return "\n".join(
+            [*(line.rstrip() for line in lines), *(["Distrust:"] if notes else []), *notes]
+        )
+
+
+def summarise(model: StateModel) -> Summary:
+    """The summary of a fitted model."""
+    params, names, share = model._fitted(), model.state_names, model.occupancy_
+    visits = np.full(params.n_states, np.nan) if model.visits_ is None else model.visits_
+    spread = np.sqrt(duration_variances(params))
+    rows = []
+    for x, name in enumerate(names):
+        numbers = (float(share[x]), float(visits[x]))
+        stays = (float(params.mean_durations[x]), float(spread[x]))
+        emits = _emitted(model, params, x)
+        then = params.transition[x] * (1.0 if params.end is None else 1.0 - params.end[x])
+        nexts = _most(then, names)
+        if params.end is not None and params.end[x] >= LEAST:
+            nexts = (*nexts, ("end", float(params.end[x])))
+        rows.append(StateRow(x, name, *numbers, *stays, emits, nexts))
+    return Summary(tuple(rows), tuple(_doubts(model, params, names)))
+
+
+def duration_variances(params: Params) -> Floats:
+    """Variance of the stays in each state, with their tails."""
+    d = np.arange(1.0, params.max_duration + 1.0)
+    last, rho = params.duration[:, -1], params.tail
+    beyond = params.steps_beyond  # a geometric number of further steps, of variance ρ / (1 - ρ)²
+    squares = params.duration @ d**2
+    squares += last * (2 * params.max_duration * beyond + rho * (1 + rho) / (1 - rho) ** 2)
+    return np.asarray(np.maximum(squares - params.mean_durations**2, 0.0))
+
+
+def _emitted(model: StateModel, params: Params, x: int) -> tuple[tuple[Any, float], ...]:
+    if params.density is not None:
+        means = np.atleast_2d(params.density.mean())[x]
+        return tuple(zip(model.channels_, means.tolist(), strict=False))
+    return _most(params.emission[x], model.vocabulary_.tolist())
+
+
+def _most(p: Floats, names: list[Any]) -> tuple[tuple[Any, float], ...]:
+    order = np.argsort(-p, kind="stable")[:TOP]
+    return tuple((names[k], float(p[k])) for k in order if p[k] >= LEAST)
+
+
+def _listed(pairs: tuple[tuple[Any, float], ...]) -> str:
+    return ", ".join(f"{name} {value:.2g}" for name, value in pairs)
+
+
+def _doubts(model: StateModel, params: Params, names: list[str]) -> list[str]:
+    """Sentences on what the data do not support."""
+    found = []
+    if not getattr(model, "converged_", True):
+        found.append("EM has not converged; raise max_iter")
+    visits = model.visits_
+    if visits is not None and np.any(visits < FEW_VISITS):
+        few = [names[x] for x in np.flatnonzero(visits < FEW_VISITS)]
+        found.append(
+            f"fewer than {FEW_VISITS:.0f} stays in {', '.join(few)}: their rows are little more "
+            f"than a guess; use fewer states"
+        )
+    full = (params.duration[:, -1] > AT_LIMIT) & (params.tail == 0.0)
+    if params.max_duration >= SHORTEST_LIMIT:
+        found.extend(
+            f"{params.duration[x, -1]:.0%} of the stays in {names[x]} last max_duration="
+            f"{params.max_duration} steps, the longest possible; use tail=True or a larger "
+            f"max_duration"
+            for x in np.flatnonzero(full)
+        )
+    if params.density is None:
+        tables = np.hstack([params.emission, params.duration, params.transition])
+        apart = np.abs(tables[:, None] - tables).sum(axis=2) / 2  # total variation, three rows each
+        pairs = np.argwhere(np.triu(apart < 3 * ALIKE, 1))
+        found.extend(f"{names[x]} and {names[y]} are nearly the same" for x, y in pairs)
+    return found
+
+
+def warn_of_limit(params: Params) -> None:
+    """Warn of states most of whose stays are as long as they can be."""
+    n_d = params.max_duration
+    full = np.flatnonzero((params.duration[:, -1] > MANY_AT_LIMIT) & (params.tail == 0.0))
+    if n_d >= SHORTEST_LIMIT and full.size:
+        share = params.duration[full[0], -1]
+        warnings.warn(
+            f"{share:.0%} of the stays in state {full[0]} last max_duration={n_d} steps, the "
+            f"longest possible: they may be cut short; use tail=True or a larger max_duration",
+            stacklevel=3,
+        )
