@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sojourn import HSMM, Params, SojournError, select
-from sojourn.estimators.select import Selection, Size, n_parameters
+from sojourn.em.durations import n_parameters
+from sojourn.em.sizes import Selection, Size
 
 
 def stays_of_four() -> Params:
@@ -79,3 +80,22 @@ def test_wrong_arguments_are_named(options, message):
 def test_too_few_symbols_for_the_folds():
     with pytest.raises(SojournError, match="too few"):
         select(np.zeros((1, 3), int), n_states=[1], max_duration=[1], cv=4)
+
+
+def test_sizes_are_counted_on_the_terminal(capsys):
+    data = Params.random(2, 3, 4, rng=3).sample(40, 30, rng=1)
+    select(data, [2], [3, 5], cv=2, verbose=True)
+    shown = capsys.readouterr().err
+    assert "2 states, 3 free steps; at most 1 more sizes" in shown
+    assert "2 states, 5 free steps; the last size" in shown
+
+
+def test_a_larger_size_starts_from_the_smaller_one(monkeypatch):
+    from sojourn.estimators import hsmm
+
+    given, fit = [], hsmm.fit_params
+    monkeypatch.setattr(hsmm, "fit_params", lambda *a, **k: given.append(k["init"]) or fit(*a, **k))
+    data = Params.random(2, 3, 4, rng=3).sample(40, 30, rng=1)
+    select(data, [2], [3, 5], cv=2)
+    assert [type(init).__name__ for init in given] == ["str", "str", "Params", "Params"]
+    assert given[-1].max_duration == 5

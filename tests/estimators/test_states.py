@@ -135,7 +135,7 @@ def test_summary_has_a_row_per_state_and_doubts():
 
 def test_spread_of_stays_includes_the_tail():
     p = Params([1], [[1]], [[0.0, 1.0]], [[1.0]], tail=[0.5])
-    from sojourn.estimators.summary import duration_variances
+    from sojourn.exact.summary import duration_variances
 
     # two steps and a geometric number more: variance ρ / (1 - ρ)² = 2
     assert duration_variances(p) == pytest.approx([2.0])

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from sojourn.errors import SojournError
+from sojourn.exact.params import Params
 
 Floats = NDArray[np.float64]
 
@@ -350,3 +351,17 @@ def fit_tail(
         root = float(np.sqrt(b * b + 4.0 * a * c))
         u = 2.0 * c / (b + root) if b >= 0.0 else (root - b) / (2.0 * a)
     return min(1.0 - u, LONGEST_TAIL)
+
+
+def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int:
+    """Number of free parameters: entries above zero, less one per row; of a family, its own."""
+    rows = (params.start[None], params.transition, params.emission)
+    free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
+    free += 0 if params.density is None else params.density.n_parameters
+    for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):
+        parametric = None if name == "free" else FAMILIES[name].box(params.max_duration)
+        free += int((row > 0).sum()) - 1 if parametric is None else len(parametric)
+    free += int((params.tail > 0).sum())
+    if params.end is not None:
+        free += int(((params.end > 0) & (params.end < 1)).sum()) + (params.empty > 0)
+    return free

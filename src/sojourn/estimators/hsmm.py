@@ -28,16 +28,16 @@ from sojourn.em.labels import (
     state_names,
 )
 from sojourn.em.numbers import Wish, labelled_numbers, start_numbers
+from sojourn.em.progress import Progress
 from sojourn.em.start import fit_params, with_tails_and_ends
 from sojourn.emissions import Categorical, Emission
 from sojourn.errors import SojournError
 from sojourn.estimators.numbers import emission_for, in_channels, numbers_of
-from sojourn.estimators.progress import Progress
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
-from sojourn.estimators.summary import warn_of_limit
 from sojourn.exact.expected_counts import expected_counts, state_probabilities
 from sojourn.exact.params import Params, allows_self_transitions
+from sojourn.exact.summary import warn_of_limit
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 

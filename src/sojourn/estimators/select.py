@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,10 @@ from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
-from sojourn.em.durations import FAMILIES, families_of
+from sojourn.em.enlarge import with_durations, with_states
+from sojourn.em.progress import Counter
+from sojourn.em.sizes import Selection, Size
+from sojourn.em.subsample import cut
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
 
@@ -26,57 +29,9 @@ if TYPE_CHECKING:
 STATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 DURATIONS = (1, 2, 4, 7, 12, 20, 35, 60)
 PATIENCE = 2
+FIRST_STEPS = 12  # while numbers of states are compared
 # Sizes can be compared long before EM has converged.
 ROUGH = {"max_iter": 60, "tol": 1e-4}
-
-
-@dataclass(frozen=True)
-class Size:
-    """A size and its score."""
-
-    n_states: int
-    max_duration: int
-    score: float  # held-out log-likelihood per symbol in nats, mean over the folds
-    error: float  # its standard error
-    seconds: float  # time of the fits
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The sizes that were compared, and the best of them.
-
-    Parameters
-    ----------
-    sizes : tuple of Size
-        In the order in which they were tried.
-    """
-
-    sizes: tuple[Size, ...]
-
-    @property
-    def best(self) -> Size:
-        """The size with the highest score; of equals the smaller."""
-        return max(self.sizes, key=lambda s: (s.score, -s.n_states, -s.max_duration))
-
-    @property
-    def n_states(self) -> int:
-        """Number of states of the best size."""
-        return self.best.n_states
-
-    @property
-    def max_duration(self) -> int:
-        """Longest stay of the best size."""
-        return self.best.max_duration
-
-    def __str__(self) -> str:
-        lines = ["states  max duration  nats per symbol  std. error  perplexity  seconds"]
-        for size in self.sizes:
-            mark = "  <- best" if size is self.best else ""
-            lines.append(
-                f"{size.n_states:6d}  {size.max_duration:12d}  {size.score:15.5f}  "
-                f"{size.error:10.5f}  {np.exp(-size.score):10.4f}  {size.seconds:7.2f}{mark}"
-            )
-        return "\n".join(lines)
 
 
 def select(
@@ -126,7 +81,11 @@ def select(
     stays = [positive_int("max_duration", d) for d in max_duration]
     if not states or not stays:
         raise SojournError("there is nothing to compare; give at least one size")
-    return Selection(tuple(folds.score(estimator, n, d) for n in states for d in stays))
+    sizes = [(n, d) for n in sorted(states) for d in sorted(stays)]
+    show = Counter(options.get("verbose"), len(sizes))
+    found = Selection(tuple(folds.score(estimator, n, d, show) for n, d in sizes))
+    show.close(f"{found.n_states} states, {found.max_duration} free steps")
+    return found
 
 
 def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[int, int]:
@@ -137,28 +96,26 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
     folds = _Folds(sequences, cv)
     rough = clone(estimator).set_params(**ROUGH, verbose=False)
     auto_stays = estimator.max_duration == "auto"
-    n_d = 12 if auto_stays else positive_int("max_duration", estimator.max_duration)
-    n_x = estimator.n_states
-    if n_x == "auto":
-        n_x = _walk(folds.score(rough, n, n_d) for n in STATES).n_states
+    n_d = FIRST_STEPS if auto_stays else positive_int("max_duration", estimator.max_duration)
+    n_x, auto_states = estimator.n_states, estimator.n_states == "auto"
+    show = Counter(estimator.verbose, len(STATES) * auto_states + len(DURATIONS) * auto_stays)
+    if auto_states:
+        n_x = _walk(folds.score(rough, n, n_d, show) for n in STATES).n_states
+        _warn_of_last("n_states", n_x, STATES)
     n_x = positive_int("n_states", n_x)
     if auto_stays:
-        n_d = _walk(folds.score(rough, n_x, d) for d in DURATIONS).max_duration
+        show.done = len(STATES) * auto_states
+        n_d = _walk(folds.score(rough, n_x, d, show) for d in DURATIONS).max_duration
+        _warn_of_last("max_duration", n_d, DURATIONS)
+    show.close(f"{n_x} states, {n_d} free steps")
     return n_x, n_d
 
 
-def n_parameters(params: Params, durations: str | Sequence[str] = "free") -> int:
-    """Number of free parameters: entries above zero, less one per row; of a family, its own."""
-    rows = (params.start[None], params.transition, params.emission)
-    free = sum(int((row > 0).sum()) - 1 for table in rows for row in table)
-    free += 0 if params.density is None else params.density.n_parameters
-    for name, row in zip(families_of(durations, params.n_states), params.duration, strict=True):
-        parametric = None if name == "free" else FAMILIES[name].box(params.max_duration)
-        free += int((row > 0).sum()) - 1 if parametric is None else len(parametric)
-    free += int((params.tail > 0).sum())
-    if params.end is not None:
-        free += int(((params.end > 0) & (params.end < 1)).sum()) + (params.empty > 0)
-    return free
+def _warn_of_last(name: str, chosen: int, tried: tuple[int, ...]) -> None:
+    """Warn of a choice that is the largest of those tried."""
+    if chosen == tried[-1]:
+        text = f"{name}={chosen} was chosen, the largest that is tried; larger ones may be better"
+        warnings.warn(f"{text}: compare them with sojourn.select", stacklevel=4)
 
 
 class _Folds:
@@ -170,17 +127,34 @@ class _Folds:
         self.sequences = _enough(sequences, cv)
         self.fold = np.arange(len(self.sequences)) % cv
         self.cv = cv
+        self.learned: dict[int, Params] = {}  # of each fold, by the size before
 
-    def score(self, estimator: Any, n_states: int, max_duration: int) -> Size:
+    def score(self, estimator: Any, n_states: int, max_duration: int, show: Counter) -> Size:
+        """The held-out score of a size, each fold begun from what it learned at the size before."""
+        show.next(n_states, max_duration)
         began = time.perf_counter()
         scores = []
         for fold in range(self.cv):
             model = clone(estimator).set_params(n_states=n_states, max_duration=max_duration)
+            before = self.learned.get(fold)
+            if before is not None and model.init == "spectral" and _contains(model, before):
+                grown = with_states(before, n_states, np.random.default_rng(0))
+                model.set_params(init=with_durations(grown, max_duration))
             model.fit(self.sequences[self.fold != fold])
+            if model.has_states:
+                self.learned[fold] = model.params_
             scores.append(model.score(self.sequences[self.fold == fold]))
         error = float(np.std(scores, ddof=1) / np.sqrt(self.cv)) if np.isfinite(scores).all() else 0
         seconds = time.perf_counter() - began
         return Size(n_states, max_duration, float(np.mean(scores)), float(error), seconds)
+
+
+def _contains(model: Any, before: Params) -> bool:
+    """Whether models of a size contain a smaller one, so that EM may start from there."""
+    if before.density is not None or not before.tail.all() or before.n_states == 1:
+        return False
+    size = (before.n_states, before.max_duration)
+    return size[0] <= int(model.n_states) and 1 < size[1] <= int(model.max_duration)
 
 
 def _walk(sizes: Iterator[Size]) -> Size:
@@ -207,14 +181,9 @@ def _enough(sequences: Sequences, cv: int) -> Sequences:
     """The sequences, long ones cut where there are too few of them to deal out."""
     if len(sequences) >= 2 * cv:
         return sequences
-    block = max(sequences.n_total // (10 * cv), 1)
-    edges = [
-        np.linspace(begin, end, max(1, round((end - begin) / block)) + 1).astype(np.int64)[:-1]
-        for begin, end in zip(sequences.offsets[:-1], sequences.offsets[1:], strict=True)
-    ]
-    offsets = np.append(np.concatenate(edges), sequences.n_total)
-    if len(offsets) - 1 < cv:
+    pieces = cut(sequences, max(sequences.n_total // (10 * cv), 1))
+    if len(pieces) < cv:
         raise SojournError(
             f"{sequences.n_total} symbols are too few for {cv} folds; give more or a smaller cv"
         )
-    return sequences.cut(offsets, np.arange(len(offsets) - 1))
+    return pieces

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
+from sojourn.em.durations import n_parameters
 from sojourn.em.enlarge import time_in_states
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
@@ -23,13 +24,12 @@ from sojourn.estimators.numbers import (
     signals_for,
     signals_of,
 )
-from sojourn.estimators.select import n_parameters
-from sojourn.estimators.summary import Summary, summarise
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.forward import filtered, log_prob, next_symbol, split_steps, surprise
 from sojourn.exact.hitting import Hits, first_hits
 from sojourn.exact.params import Params
+from sojourn.exact.summary import Summary, renamed, summarise
 from sojourn.exact.viterbi import Decoded, Segment, decode, stays
 from sojourn.io.sources import Scan
 
@@ -126,27 +126,15 @@ class StateModel(SequenceModel):
             "viterbi": the path that is most probable as a whole; its stays and transitions are
             possible. "posterior": at each step the most probable state given the whole sequence; it
             is right for the most steps, but neighbours need not fit together.
-
-        Examples
-        --------
-        >>> from sojourn import HSMM, Params
-        >>> p = Params.random(2, 4, 5, rng=0)
-        >>> model = HSMM(2, 4).fit(p.sample(100, 50, rng=1))
-        >>> [len(path) for path in model.predict(p.sample(2, 20, rng=2), method="posterior")]
-        [20, 20]
         """
         check_choice("method", method, ("viterbi", "posterior"))
         if method == "viterbi":
             return self.decode(X, lengths=lengths)[0]
-        return [gamma.argmax(axis=1).astype(np.int32) for gamma in self._posterior(X, lengths)]
-
-    def _posterior(self, X: Any, lengths: Any) -> list[Floats]:
-        """Posterior state probabilities; an error where the model cannot produce a sequence."""
         gammas = self.predict_proba(X, lengths=lengths)
         for i, gamma in enumerate(gammas):
             if not np.all(gamma.sum(axis=1) > 0.5):
                 raise SojournError(_impossible(self._encode(X, lengths), i))
-        return gammas
+        return [gamma.argmax(axis=1).astype(np.int32) for gamma in gammas]
 
     def name_states(self, names: Mapping[int, str] | Sequence[str]) -> Self:
         """Give states names, for `segments`, plots, reports and `summary`.
@@ -163,20 +151,7 @@ class StateModel(SequenceModel):
         >>> model.name_states({0: "ascent"}).states_.tolist()
         ['ascent', 'state 1']
         """
-        n_x = self._fitted().n_states
-        given = dict(names if isinstance(names, Mapping) else enumerate(names))
-        wrong = [x for x in given if not isinstance(x, int | np.integer) or not 0 <= x < n_x]
-        if wrong or (not isinstance(names, Mapping) and len(given) != n_x):
-            raise SojournError(
-                f"there are {n_x} states, 0 to {n_x - 1}; got names for "
-                f"{', '.join(map(str, given))}; give one for each, or a mapping from state to name"
-            )
-        found = self.state_names
-        for x, name in given.items():
-            found[int(x)] = str(name)
-        if len(set(found)) < n_x:
-            raise SojournError(f"names of states must differ; got {', '.join(found)}")
-        self.states_ = np.array(found)
+        self.states_ = renamed(self.state_names, names)
         return self
 
     @property
@@ -189,20 +164,13 @@ class StateModel(SequenceModel):
     def summary(self) -> Summary:
         """The states in a table: time, stays, symbols, what follows, and what to distrust.
 
-        Returns
-        -------
-        Summary
-            ``print(model.summary())`` shows it; ``rows`` has one tuple per state, ``warnings`` the
-            sentences below the table.
-
-        Examples
-        --------
-        >>> from sojourn import HSMM, Params
-        >>> model = HSMM(2, 4).fit(Params.random(2, 4, 5, rng=0).sample(100, 50, rng=1))
-        >>> [row.name for row in model.summary().rows]
-        ['state 0', 'state 1']
+        ``print(model.summary())`` shows it; ``rows`` has one tuple per state, ``warnings`` the
+        sentences below the table.
         """
-        return summarise(self)
+        params = self._fitted()
+        symbols = list(self.vocabulary_.tolist() if params.density is None else self.channels_)
+        facts = (self.state_names, symbols, self.occupancy_, self.visits_)
+        return summarise(params, *facts, getattr(self, "converged_", True))
 
     def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
         """The most probable path of each sequence, and their joint log-probability.

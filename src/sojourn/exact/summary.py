@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.errors import SojournError
 from sojourn.exact.params import Params
-
-if TYPE_CHECKING:
-    from sojourn.estimators.states import StateModel
 
 Floats = NDArray[np.float64]
 
@@ -67,22 +66,31 @@ class Summary:
         )
 
 
-def summarise(model: StateModel) -> Summary:
-    """The summary of a fitted model."""
-    params, names, share = model._fitted(), model.state_names, model.occupancy_
-    visits = np.full(params.n_states, np.nan) if model.visits_ is None else model.visits_
+def summarise(
+    params: Params,
+    names: list[str],
+    symbols: list[Any],
+    share: Floats,
+    visits: Floats | None,
+    converged: bool = True,
+) -> Summary:
+    """The summary of a model: names of its states and symbols (or channels), time and visits."""
+    doubts = _doubts(params, names, visits)
+    if not converged:
+        doubts.insert(0, "EM has not converged; raise max_iter")
+    visits = np.full(params.n_states, np.nan) if visits is None else visits
     spread = np.sqrt(duration_variances(params))
     rows = []
     for x, name in enumerate(names):
         numbers = (float(share[x]), float(visits[x]))
         stays = (float(params.mean_durations[x]), float(spread[x]))
-        emits = _emitted(model, params, x)
+        emits = _emitted(params, symbols, x)
         then = params.transition[x] * (1.0 if params.end is None else 1.0 - params.end[x])
         nexts = _most(then, names)
         if params.end is not None and params.end[x] >= LEAST:
             nexts = (*nexts, ("end", float(params.end[x])))
         rows.append(StateRow(x, name, *numbers, *stays, emits, nexts))
-    return Summary(tuple(rows), tuple(_doubts(model, params, names)))
+    return Summary(tuple(rows), tuple(doubts))
 
 
 def duration_variances(params: Params) -> Floats:
@@ -95,11 +103,11 @@ def duration_variances(params: Params) -> Floats:
     return np.asarray(np.maximum(squares - params.mean_durations**2, 0.0))
 
 
-def _emitted(model: StateModel, params: Params, x: int) -> tuple[tuple[Any, float], ...]:
+def _emitted(params: Params, symbols: list[Any], x: int) -> tuple[tuple[Any, float], ...]:
     if params.density is not None:
         means = np.atleast_2d(params.density.mean())[x]
-        return tuple(zip(model.channels_, means.tolist(), strict=False))
-    return _most(params.emission[x], model.vocabulary_.tolist())
+        return tuple(zip(symbols, means.tolist(), strict=False))
+    return _most(params.emission[x], symbols)
 
 
 def _most(p: Floats, names: list[Any]) -> tuple[tuple[Any, float], ...]:
@@ -111,12 +119,9 @@ def _listed(pairs: tuple[tuple[Any, float], ...]) -> str:
     return ", ".join(f"{name} {value:.2g}" for name, value in pairs)
 
 
-def _doubts(model: StateModel, params: Params, names: list[str]) -> list[str]:
+def _doubts(params: Params, names: list[str], visits: Floats | None) -> list[str]:
     """Sentences on what the data do not support."""
     found = []
-    if not getattr(model, "converged_", True):
-        found.append("EM has not converged; raise max_iter")
-    visits = model.visits_
     if visits is not None and np.any(visits < FEW_VISITS):
         few = [names[x] for x in np.flatnonzero(visits < FEW_VISITS)]
         found.append(
@@ -150,3 +155,18 @@ def warn_of_limit(params: Params) -> None:
             f"longest possible: they may be cut short; use tail=True or a larger max_duration",
             stacklevel=3,
         )
+
+
+def renamed(names: list[str], given: Mapping[int, str] | Sequence[str]) -> NDArray[np.str_]:
+    """The names of states with some, or all, given anew; or an error."""
+    n_x, by_state = len(names), dict(given if isinstance(given, Mapping) else enumerate(given))
+    wrong = [x for x in by_state if not isinstance(x, int | np.integer) or not 0 <= x < n_x]
+    if wrong or (not isinstance(given, Mapping) and len(by_state) != n_x):
+        raise SojournError(
+            f"there are {n_x} states, 0 to {n_x - 1}; got names for {', '.join(map(str, by_state))}"
+            f"; give one for each, or a mapping from state to name"
+        )
+    found = [str(by_state.get(x, name)) for x, name in enumerate(names)]
+    if len(set(found)) < n_x:
+        raise SojournError(f"names of states must differ; got {', '.join(found)}")
+    return np.array(found)
