@@ -37,7 +37,7 @@ from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
 from sojourn.exact.expected_counts import expected_counts, state_probabilities
 from sojourn.exact.params import Params, allows_self_transitions
-from sojourn.exact.summary import warn_of_limit
+from sojourn.exact.summary import ordered, warn_of_limit
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 
@@ -267,7 +267,7 @@ class HSMM(StateModel):
             )
         params, initial = result.params, result.initial
         if labels is None and not isinstance(self.init, Params) and isinstance(self.durations, str):
-            params, initial = _ordered(params, initial)
+            params, initial = ordered(params, initial)
         learned: dict[str, Any] = {
             "params_": params,
             "initial_": initial,
@@ -369,22 +369,3 @@ class HSMM(StateModel):
                 f"tail={self.tail}; give tables that agree with these arguments"
             )
         return self.init
-
-
-def _ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:
-    """The same model with its states in the order of their most likely symbols, or their means."""
-    top = params.emission.argmax(axis=1)
-    order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
-    if params.density is not None:
-        order = np.lexsort(np.nan_to_num(params.density.mean()).T[::-1])
-    ordered = Params(
-        params.start[order],
-        params.transition[np.ix_(order, order)],
-        params.duration[order],
-        params.emission[order],
-        tail=params.tail[order],
-        end=None if params.end is None else params.end[order],
-        empty=params.empty,
-        density=None if params.density is None else params.density.permuted(order),
-    )
-    return ordered, None if initial is None else initial[order]

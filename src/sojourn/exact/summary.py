@@ -1,4 +1,4 @@
-"""The states of a model in a table, and what of it to distrust."""
+"""The states of a model: their order, names, a table of them, and what of it to distrust."""
 
 from __future__ import annotations
 
@@ -170,3 +170,22 @@ def renamed(names: list[str], given: Mapping[int, str] | Sequence[str]) -> NDArr
     if len(set(found)) < n_x:
         raise SojournError(f"names of states must differ; got {', '.join(found)}")
     return np.array(found)
+
+
+def ordered(params: Params, initial: Floats | None) -> tuple[Params, Floats | None]:
+    """The same model with its states in the order of their most likely symbols, or their means."""
+    top = params.emission.argmax(axis=1)
+    order = np.lexsort((-params.emission[np.arange(len(top)), top], top))
+    if params.density is not None:
+        order = np.lexsort(np.nan_to_num(params.density.mean()).T[::-1])
+    ordered = Params(
+        params.start[order],
+        params.transition[np.ix_(order, order)],
+        params.duration[order],
+        params.emission[order],
+        tail=params.tail[order],
+        end=None if params.end is None else params.end[order],
+        empty=params.empty,
+        density=None if params.density is None else params.density.permuted(order),
+    )
+    return ordered, None if initial is None else initial[order]
