@@ -6,6 +6,7 @@ from importlib import import_module
 
 NAMES = (
     "kernels",
+    "numbers",
     "spectral",
     "accuracy",
     "nested",

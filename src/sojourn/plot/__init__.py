@@ -9,6 +9,7 @@ May import: `data`, `exact`, `estimators`, `detect`. Start reading: `models`.
 from sojourn.plot.models import durations, emissions, occupancy, ranks, spectrum, transitions
 from sojourn.plot.scores import precision_recall, roc, scores
 from sojourn.plot.sequence import timeline
+from sojourn.plot.signals import signal
 
 __all__ = [
     "durations",
@@ -18,6 +19,7 @@ __all__ = [
     "ranks",
     "roc",
     "scores",
+    "signal",
     "spectrum",
     "timeline",
     "transitions",
