@@ -17,13 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ngrams import NGram
-from benchmarks.spectral import rmse
 from sojourn import HSMM, Params, SpectralHSMM, load
 
 N_X, N_D = 20, 10
 SIZES = ((200, 10**6), (2000, 10**6), (2000, 10**7), (50_000, 10**7))
-WINDOW_SIZES = ((200, 10**6), (2000, 10**6), (50_000, 10**6))
-LONGER, LONGER_MODELS = (5000, 100_000), 3
 EM_SIZES = ((200, 2 * 10**5), (2000, 2 * 10**5), (50_000, 2 * 10**5))
 
 
@@ -44,7 +41,7 @@ def spectral(n_symbols: int, n_total: int) -> None:
     p = truth(n_symbols)
     training, test = p.sample(n_total // 1000, 1000, rng=1), p.sample(20, 1000, rng=2)
     began, worked = time.perf_counter(), time.process_time()
-    model = SpectralHSMM(N_X, N_D).fit(training)
+    model = SpectralHSMM().fit(training)
     seconds, processor = time.perf_counter() - began, time.process_time() - worked
     memory = peak()
     began = time.process_time()
@@ -65,39 +62,11 @@ def spectral(n_symbols: int, n_total: int) -> None:
     best = p.log_prob(test).sum() / test.n_total
     print(
         f"{n_symbols:6,d} {n_total:11,d} {seconds:8.0f} {processor:9.0f} {memory:7.2f}   "
-        f"{model.window_!s:7s} {model.rank_:4d} {score:8.3f} {best:8.3f} "
+        f"{model.trees_.n_pasts:8d} {model.rank_:4d} {score:8.3f} {best:8.3f} "
         + "".join(f"{g:8.3f}" for g in grams)
         + f" {each:8.1f} {sizes[0]:7.0f} {sizes[1]:7.0f}   {'yes' if same else 'NO'}",
         flush=True,
     )
-
-
-def by_window(n_symbols: int, n_total: int) -> None:
-    """Windows of one to four symbols, given."""
-    p = truth(n_symbols)
-    training, test = p.sample(n_total // 1000, 1000, rng=1), p.sample(20, 1000, rng=2)
-    for length in (1, 2, 3, 4):
-        worked = time.process_time()
-        model = SpectralHSMM(N_X, N_D, windows=tuple(range(length))).fit(training)
-        processor = time.process_time() - worked
-        print(
-            f"{n_symbols:6,d} {n_total:11,d} {length:7d} {processor:9.0f} {peak():7.2f} "
-            f"{model.rank_:4d} {model.score(test):8.3f}",
-            flush=True,
-        )
-
-
-def longer(n: int) -> None:
-    """Longer windows on a small alphabet, beyond what a dense table can hold."""
-    for seed in range(LONGER_MODELS):
-        p = Params.random(4, 6, 5, rng=seed)
-        training, test = p.sample(n, 100, rng=1000 + seed), p.sample(1000, 100, rng=2000 + seed)
-        true = p.log_prob(test)
-        errors = []
-        for length in (1, 2, 3, 4, 5, 6):
-            model = SpectralHSMM(4, 6, windows=tuple(range(length))).fit(training)
-            errors.append((rmse(model.score_samples(test), true), model.rank_))
-        print(f"{n:7,d} {seed:5d}  " + "".join(f"{e:7.3f} ({k:2d})" for e, k in errors), flush=True)
 
 
 def em(n_symbols: int, n_total: int) -> None:
@@ -112,18 +81,12 @@ def em(n_symbols: int, n_total: int) -> None:
 
 def run() -> None:
     """All sizes."""
-    print("\nSpectralHSMM(20, 10), windows and rank chosen; scores are nats per symbol of new data")
+    print("\nSpectralHSMM(), contexts and rank chosen; scores are nats per symbol of new data")
     print(
-        "symbols    training    clock processor     GB   window  rank    score    truth   "
+        "symbols    training    clock processor     GB    pasts  rank    score    truth   "
         "1-gram  2-gram  3-gram  µs each  MB alone   all   same"
     )
     _apart("spectral", SIZES)
-    print("\nThe same with given windows of consecutive symbols")
-    print("symbols    training  window processor      GB rank    score")
-    _apart("by_window", WINDOW_SIZES)
-    print("\n(4, 6, 5): error of the likelihood (rank) by length of the window, 1 to 6 symbols")
-    for n in LONGER:
-        longer(n)
     print("\nHSMM(20, 10), three passes after the race of starts")
     print("symbols    training processor      GB")
     _apart("em", EM_SIZES)

@@ -28,7 +28,8 @@ def calibration(draws: int = 200, m: int = 200) -> None:
         for method in METHODS:
             p = []
             for draw in range(draws):
-                found = AnomalyDetector(SpectralHSMM(2, 2, windows=(0, 1), rank=3), method=method)
+                model = SpectralHSMM(2, 2, algorithm="adjacent", windows=(0, 1), rank=3)
+                found = AnomalyDetector(model, method=method)
                 found.fit(params.sample(n, 40, rng=[n, draw, 0]))
                 p.append(found.pvalues(params.sample(m, 40, rng=[n, draw, 1])))
             cells = []

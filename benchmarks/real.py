@@ -40,7 +40,7 @@ class Corpus:
 
     name: str
     normal: Sequences
-    states: dict[str, tuple[list[int], list[int]]]  # sizes that ours compare, by method
+    sizes: tuple[list[int], list[int]]  # states and durations that HSMM compares
     judged: Sequences | None = None
     labels: NDArray[np.str_] | None = None
 
@@ -57,8 +57,7 @@ class Fitted:
 def songs(folder: Path) -> Corpus:
     """Syllables of a finch."""
     data = read(folder / "finch4.csv", id="song", time="onset", symbol="syllable")
-    sizes = {"spectral": ([2, 4, data.n_symbols], [5, 10]), "hsmm": ([12, 16, 24], [6, 10])}
-    return Corpus("finch4", data, sizes)
+    return Corpus("finch4", data, ([12, 16, 24], [6, 10]))
 
 
 def flights(folder: Path) -> Corpus:
@@ -69,18 +68,17 @@ def flights(folder: Path) -> Corpus:
         about = {row["flight"]: (row["set"], row["label"]) for row in csv.DictReader(file)}
     train = np.array([about[name][0] == "train" for name in data.ids.tolist()])
     labels = np.array([about[name][1] for name in data.ids.tolist()])
-    sizes = {"spectral": ([4, 8, data.n_symbols], [10, 20]), "hsmm": ([8, 12, 16], [10, 20])}
+    sizes = ([8, 12, 16], [10, 20])
     return Corpus("flightsim", data[train], sizes, data[~train], labels[~train])
 
 
 def fit_spectral(train: Sequences, corpus: Corpus) -> Fitted:
-    found = select(train, *corpus.states["spectral"], method="spectral", cv=3)
-    model = SpectralHSMM(found.n_states, found.max_duration).fit(train)
-    return Fitted(f"{found.n_states}x{found.max_duration}", model.score_samples, model)
+    model = SpectralHSMM().fit(train)  # it chooses its size itself
+    return Fitted(f"rank {model.rank_}", model.score_samples, model)
 
 
 def fit_hsmm(train: Sequences, corpus: Corpus) -> Fitted:
-    found = select(train, *corpus.states["hsmm"], cv=3)
+    found = select(train, *corpus.sizes, cv=3)
     model = HSMM(found.n_states, found.max_duration, verbose=False).fit(train)
     return Fitted(f"{found.n_states}x{found.max_duration}", model.score_samples, model)
 

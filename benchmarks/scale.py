@@ -14,23 +14,24 @@ import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numba import njit
+from threadpoolctl import threadpool_limits
 
 from sojourn import HSMM, Params, Sequences, SpectralHSMM, scan
 from sojourn.cli.options import SETTINGS
-from sojourn.estimators.spectral_hsmm import _Counting
+from sojourn.contexts.counts import ContextTally
+from sojourn.estimators.predictive import counted as counted_over
 from sojourn.scale.passes import Partitions
-from sojourn.spectral.select_rank import learn
-from sojourn.spectral.windows import candidate_offsets
+from sojourn.spectral.choice import learn_contexts
 
 LARGEST = int(float(os.environ.get("SOJOURN_SCALE", "1e8")))
 SIZE = (8, 40, 9)
-WINDOWS = candidate_offsets(*SIZE)
 
 
 def write(folder, n_symbols, length=1000, per_file=10**7):
@@ -52,12 +53,18 @@ def scanned(folder):
     return scan(pattern, id="id", symbol="symbol", time=False, vocabulary=range(SIZE[2]))
 
 
+@cache
+def trees():
+    """Contexts that all counts of a process are over."""
+    return SpectralHSMM(rank=8).fit(Params.random(*SIZE, rng=0).sample(500, 1000, rng=1)).trees_
+
+
 def counted(folder, n_jobs=None, client=None):
     """Seconds of the one pass that counts, and what it counted."""
     partitions = Partitions.of(scanned(folder), n_jobs, client)
+    over = partial(ContextTally, trees())
     began = time.perf_counter()
-    tally = partitions.run(_Counting(WINDOWS, SIZE[2]))
-    moments = tally.moments(n_jobs)
+    moments = counted_over(partitions, over, n_jobs)
     return time.perf_counter() - began, moments
 
 
@@ -69,7 +76,8 @@ def one_fit(folder, few):
     by_one = statistics.median(counted(folder, n_jobs=1)[0] for _ in range(3))
     by_all, moments = counted(folder)
     began = time.perf_counter()
-    learn(moments, None, SIZE[0] * SIZE[1], SIZE[0])
+    with threadpool_limits(1, user_api="blas"):  # as in a fit
+        learn_contexts(moments, False, range(1, 65))
     rest = time.perf_counter() - began
     print(fixed, by_one, by_all, rest)
 
@@ -91,7 +99,7 @@ def alone(job, *folders):
 
 
 def by_size(root):
-    print(f"load {os.getloadavg()[0]:.1f}; model {SIZE}, windows {WINDOWS}, from Parquet files")
+    print(f"load {os.getloadavg()[0]:.1f}; model {SIZE}, given contexts, from Parquet files")
     print("           counting by one thread                    by all  rest of    whole    peak")
     print("   symbols  fixed s        s  ns per symbol beyond it       s    fit s    fit s     MiB")
     few = root / "few"

@@ -38,7 +38,7 @@ def in_turns(jobs: dict[str, Callable[[], object]], repeats: int = 5) -> dict[st
 def models() -> dict[str, tuple[SpectralHSMM | HSMM, Sequences, int]]:
     """A model of each kind, one long sequence for it, and the updates per second it must reach."""
     small = Params.random(4, 6, 5, rng=0)
-    spectral = SpectralHSMM(4, 6, windows="contiguous", rank=24, n_jobs=1)
+    spectral = SpectralHSMM(4, 6, rank=24, n_jobs=1)
     large = Params.random(8, 40, 9, rng=0)
     hsmm = HSMM(8, 40, n_jobs=1)
     hsmm.params_, hsmm.initial_ = large, None
@@ -100,7 +100,7 @@ def files() -> None:
             signed = fuzz_signed(golden, folder / "signed", 5_000, 1)
             print(f"{kind}, 5,000 changes with a checksum that matches: {signed}")
         data = Params.random(4, 6, 5, rng=0).sample(100, 100, rng=1)
-        two = [SpectralHSMM(2, 2, windows=(0, 1), rank=k).fit(data) for k in (2, 4)]
+        two = [SpectralHSMM(2, 2, rank=k).fit(data) for k in (2, 4)]
         found = kill_saves(folder, two, data, kills=100, seed=2)
         print(f"100 saves killed at random moments left: {found}")
         model = SpectralHSMM(4, 6).fit(data)

@@ -128,7 +128,8 @@ def _spectral(flights: Flights, asked: dict[str, Any], **options: Any) -> dict[s
     with timed() as times:
         model.fit(flights.train)
     memory = None if before is None else _status("VmHWM") - before
-    about = {**times, "memory_mb": memory, "rank": model.rank_, "window": list(model.window_)}
+    window = list(getattr(model, "window_", ()))  # contexts have none
+    about = {**times, "memory_mb": memory, "rank": model.rank_, "window": window}
     return about | _evaluate(model.score_samples, flights)
 
 

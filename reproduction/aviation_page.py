@@ -167,7 +167,7 @@ def _sections(rows: Rows, plan: Plan, differences: Sequence[dict[str, Any]]) -> 
         Section(
             "AUC by model size (Figure 8)",
             "Faint marks are single sets, lines connect their means. Our spectral method chooses "
-            "rank and window by held-out likelihood, and the size is only an upper limit.",
+            "rank and contexts by held-out likelihood, and the size is only an upper limit.",
             "auc",
             "Area under the ROC curve by model size, here and in the paper",
             [Table("AUC, mean over sets", header, [*auc, *paper])],
