@@ -106,13 +106,18 @@ def folder(tmp_path_factory):
         kind = np.where(np.arange(len(events)) % 400 < 40, "strange", "routine")
         pa.csv.write_csv(events.append_column("kind", [kind]), folder / f"{name}.csv")
     (folder / "commands.log").write_text("climb\nbank_left\n")
+    event = '<event><string key="concept:name" value="{}"/></event>'
+    case = '<trace><string key="concept:name" value="{}"/>{}</trace>'
+    traces = [case.format(i, "".join(map(event.format, "ab" + "c" * (i % 3)))) for i in range(30)]
+    for name in ("log.xes", "today.xes"):
+        (folder / name).write_text(f"<log>{''.join(traces)}</log>")
     columns = {"id": "flight", "time": "seconds", "symbol": "command"}
     normal = sj.read(folder / "normal.csv", **columns)
     sj.SpectralHSMM(2, 2).fit(normal).save(folder / "model.sojourn")
     return folder
 
 
-PLAIN = ("cli.md", "detection.md", "report.md", "start.md")
+PLAIN = ("cli.md", "detection.md", "forecasting.md", "report.md", "start.md")
 
 
 @pytest.mark.parametrize("page", PLAIN)
