@@ -4,6 +4,7 @@ import contextlib
 import signal
 import sys
 import time
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,9 @@ def state(value):
         return {name: state(item) for name, item in value.items() if name != "_model"}
     if isinstance(value, list | tuple):
         return [state(item) for item in value]
+    if is_dataclass(value):  # without what it computes when asked
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+        return type(value).__name__, state(found)
     if hasattr(value, "__dict__") and type(value).__module__.startswith("sojourn"):
         return type(value).__name__, state(vars(value))
     return repr(value)

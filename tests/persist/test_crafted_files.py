@@ -7,6 +7,7 @@ import pytest
 from damage import fuzz_semantic
 
 import sojourn as sj
+from sojourn import emissions
 from sojourn.estimators.stream import _checksum
 
 DATA = sj.Params.random(3, 4, 5, rng=0).sample(60, 25, rng=1)
@@ -22,6 +23,22 @@ def detector(model, **options):
     return sj.AnomalyDetector(model, **RATE, **options).fit(DATA)
 
 
+def measured(emission, X, **options):
+    return sj.HSMM(2, 3, emissions=emission, max_iter=2, n_jobs=1, **options).fit(X)
+
+
+NUMBERS = np.random.default_rng(0).normal(size=(30, 20, 2)).cumsum(axis=1)
+COUNTS = np.random.default_rng(1).poisson(3.0, size=(30, 20, 1)).astype(float)
+NUMERIC = {
+    "Gaussian": lambda: measured(emissions.Gaussian(), NUMBERS),
+    "diagonal": lambda: measured(emissions.Gaussian(covariance="diagonal"), NUMBERS),
+    "StudentT": lambda: measured(emissions.StudentT(), NUMBERS),
+    "Poisson": lambda: measured(emissions.Poisson(), COUNTS),
+    "NegativeBinomial": lambda: measured(emissions.NegativeBinomial(), COUNTS),
+    "Gamma": lambda: measured(emissions.Gamma(), np.exp(NUMBERS / 4)),
+    "Exponential": lambda: measured(emissions.Exponential(), np.exp(NUMBERS / 4)),
+    "Bernoulli": lambda: measured(emissions.Bernoulli(), (COUNTS > 2).astype(float)),
+}
 KINDS = {
     "HSMM": lambda: sj.HSMM(2, 3, **FEW).fit(DATA),
     "HSMM left-censored": lambda: sj.HSMM(2, 3, left_censored=True, **FEW).fit(DATA),
@@ -36,6 +53,7 @@ KINDS = {
     "per_step": lambda: sj.SpectralHSMM(2, 2, algorithm="per_step", **ONE).fit(DATA),
     "raw": lambda: sj.SpectralHSMM(2, 2, algorithm="pooled", filter="raw", **ONE).fit(DATA),
     "detector": lambda: detector(sj.HSMM(2, 3, **FEW)),
+    "residual": lambda: detector(sj.HSMM(2, 3, **FEW), method="residual"),
     "spectral detector": lambda: detector(sj.SpectralHSMM(**ONE)),
     "tree detector": lambda: detector(sj.ContextTree(**ONE), method="loglik"),
     "typicality": lambda: detector(sj.SpectralHSMM(**ONE), method="typicality"),
@@ -86,6 +104,28 @@ def check(loaded):
     if not np.array_equal(loaded.vocabulary_, X.vocabulary):  # other symbols are another model
         X = sj.Sequences(X.codes, X.offsets, loaded.vocabulary_, X.ids)
     (check_detector if isinstance(loaded, sj.AnomalyDetector) else check_model)(loaded, X)
+
+
+@pytest.mark.parametrize("kind", NUMERIC)
+def test_a_crafted_file_of_a_model_of_numbers_is_refused_or_scores_are_no_nan(kind, tmp_path):
+    """A density may be above one, and log-densities have no bound; they are numbers, though."""
+    model = NUMERIC[kind]()
+    X = {
+        "Poisson": COUNTS,
+        "NegativeBinomial": COUNTS,
+        "Bernoulli": (COUNTS > 2).astype(float),
+    }.get(kind, np.exp(NUMBERS / 4) if kind in ("Gamma", "Exponential") else NUMBERS)[:3]
+
+    def check(loaded):
+        scores = loaded.score_samples(X)
+        assert not np.isnan(scores).any()
+        assert (scores < np.inf).all()
+        if np.isfinite(scores).all():
+            check_distribution(np.concatenate(loaded.predict_proba(X)))
+
+    check(model)
+    tally = fuzz_semantic(model, tmp_path / "crafted", TRIALS, 7, check)
+    assert tally["refused"] > 10
 
 
 @pytest.mark.filterwarnings("ignore:the signed product")

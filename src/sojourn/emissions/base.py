@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import LARGEST
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -18,6 +19,11 @@ Names = Sequence[str]
 
 # A state with less weight than this keeps its parameters.
 NO_WEIGHT = 1e-10
+
+
+# The least values of parameters by name; a density is finite with these.
+_LEAST = dict.fromkeys(("scales", "scale", "shapes", "sizes", "dofs"), 1e-100)
+_LEAST |= {"rates": 0.0, "probabilities": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +53,22 @@ class Emission(ABC):
             raise SojournError(f"shrinkage is {shrinkage!r}; expected a number of at least 0")
         for name in ("prior", *self.parameters):
             self._freeze(name)
+        shapes = {name: np.shape(getattr(self, name)) for name in self.parameters if self.fitted}
+        if len({shape[:2] for shape in shapes.values()}) > 1:
+            raise SojournError(f"the parameters of {self} have shapes that differ: {shapes}")
 
     def _freeze(self, name: str) -> None:
         value = getattr(self, name)
         if value is not None:
             array = np.array(value, dtype=np.float64)
-            if not np.isfinite(array).all():
-                raise SojournError(f"{name} of {self} has values that are not finite")
+            if not (np.abs(array) <= (1.0 + 1e-9 if name == "probabilities" else LARGEST)).all():
+                raise SojournError(f"{name} of {self} has values that are not finite, or huge")
+            least = _LEAST.get(name, -LARGEST)
+            if array.size and array.min() < least:
+                raise SojournError(
+                    f"a {name.removesuffix('s')} of {type(self).__name__} is {array.min():g}: a "
+                    f"state has equal values only; pass a larger shrinkage"
+                )
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 

@@ -70,6 +70,8 @@ class Gaussian(Emission):
                 object.__setattr__(self, "centre", self._parameter("means").mean(axis=0))
                 variances = np.einsum("xii->i", self._parameter("covariances")) / n_x
                 object.__setattr__(self, "scale", np.sqrt(variances))
+            if any(self._parameter(name).shape != (d,) for name in self.learned):
+                raise SojournError(f"centre and scale of a Gaussian of {d} channels differ in size")
             self._factors()
 
     @property
