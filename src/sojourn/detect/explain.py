@@ -133,14 +133,11 @@ class Norms:
 
     def __post_init__(self) -> None:
         by_symbol = {"share": "float64+ 4 o", "first": "float64+ 3 o", "surprise": "float64+ 2"}
-        by_symbol |= {"length": "float64+ 4"}
         by_state = {"stays": "float64? 4 x", "occupancy": "float64+ 4 x", "changes": "float64+ x x"}
-        check_arrays(self, **by_symbol, **by_state)
+        check_arrays(self, length="float64+ 4", **by_symbol, **by_state)
         stays = np.nan_to_num(self.stays, nan=1.0)
-        spreads = np.concatenate(
-            [self.share[1], self.first[2], self.occupancy[1], stays[1], self.length[1:2]]
-        )
-        if not ((stays >= 0) & (stays <= LARGEST)).all() or not (spreads > 0).all():
+        spreads = (self.share[1], self.first[2], self.occupancy[1], stays[1], self.length[1:2])
+        if not ((stays >= 0) & (stays <= LARGEST)).all() or not (np.concatenate(spreads) > 0).all():
             raise SojournError("stays of Norms must be positive or NaN, and every spread positive")
 
 

@@ -53,9 +53,6 @@ class Emission(ABC):
             raise SojournError(f"shrinkage is {shrinkage!r}; expected a number of at least 0")
         for name in ("prior", *self.parameters):
             self._freeze(name)
-        shapes = {name: np.shape(getattr(self, name)) for name in self.parameters if self.fitted}
-        if len({shape[:2] for shape in shapes.values()}) > 1:
-            raise SojournError(f"the parameters of {self} have shapes that differ: {shapes}")
 
     def _freeze(self, name: str) -> None:
         value = getattr(self, name)
@@ -187,6 +184,12 @@ class Separate(Emission):
     """
 
     n_features: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shapes = {np.shape(getattr(self, name)) for name in self.parameters if self.fitted}
+        if len(shapes) > 1:
+            raise SojournError(f"the parameters of {self} have different shapes, {shapes}")
 
     @property
     def n_parameters(self) -> int:
