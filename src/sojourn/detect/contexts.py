@@ -92,7 +92,8 @@ class Contexts:
             distinct = np.bincount(owner, minlength=n)[np.minimum(context, n - 1)]
             at = _find(self.next[k], _joined(context, steps.symbol, n_o))
             seen = np.where(at >= 0, self.counts[k][at], 0)
-            p = np.where(known, (seen + distinct * p) / np.maximum(total + distinct, 1), p)
+            followed = known & (total > 0)
+            p = np.where(followed, (seen + distinct * p) / np.maximum(total + distinct, 1), p)
             strange = np.log1p(total / np.maximum(distinct, 1)) * (known & (seen == 0))
             longer = steps.observed & (strange > novelty)
             novelty[longer], depth[longer], count[longer] = strange[longer], k, total[longer]
