@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import positive_int
+from sojourn.contexts.sample import Sample
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
@@ -19,7 +20,6 @@ from sojourn.estimators.forecast import next_of_prefixes
 from sojourn.exact.hitting import Hits
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.spectral.answers import draw, log_prob, next_distribution, surprise
-from sojourn.spectral.choice import Sample
 from sojourn.spectral.hitting import first_hits
 from sojourn.spectral.models import Model
 

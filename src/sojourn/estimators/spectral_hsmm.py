@@ -22,7 +22,7 @@ from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 from sojourn.spectral.answers import states_of
-from sojourn.spectral.choice import MAX_RANK, ContextChoice, choose_trees, learn_contexts
+from sojourn.spectral.choice import ContextChoice, choose_trees, learn_contexts, max_rank
 from sojourn.spectral.models import ContextModel, WindowModel
 from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import WindowTally
@@ -284,14 +284,15 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
             elif not contexts:
                 raise SojournError(f"algorithm={self.algorithm!r} needs {name}, an integer")
 
-    def _ranks(self) -> range:
+    def _ranks(self, n_symbols: int) -> range:
         """The ranks to choose from."""
         if self.rank != "auto":
             rank = positive_int("rank", self.rank)
             return range(rank, rank + 1)
-        if self.n_states is None or self.max_duration is None:
-            return range(1, MAX_RANK + 1)
-        return range(1, int(self.n_states * self.max_duration) + 1)
+        most = max_rank(n_symbols)
+        if self.n_states is not None and self.max_duration is not None:
+            most = min(most, int(self.n_states * self.max_duration))
+        return range(1, most + 1)
 
     def _grown(self, data: Sequences | Partitions) -> tuple[Trees, ContextChoice | None]:
         """The trees to count over, and the sizes of contexts left to choose from."""
@@ -302,7 +303,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
                     f"{data.n_symbols}; give data and trees one vocabulary"
                 )
             return self.trees, None
-        sizes = (data.n_symbols, self.ends, self._ranks())
+        sizes = (data.n_symbols, self.ends, self._ranks(data.n_symbols))
         with threadpool_limits(1, user_api="blas"):  # one thread adds in one order: same bits
             return choose_trees(sample_of(data), *sizes, self.n_jobs, self.random_state or 0)
 
@@ -332,7 +333,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         """Operators from moments; all that was learned is kept at once, or nothing."""
         seed, learned = self.random_state or 0, {"moments_": moments}
         if self.algorithm == "contexts":
-            how = (self.ends, self._ranks(), planned, self.n_jobs, seed)
+            how = (self.ends, self._ranks(data.n_symbols), planned, self.n_jobs, seed)
             with threadpool_limits(1, user_api="blas"):
                 model, choice = learn_contexts(moments, *how)
             operators: Any = model.operators

@@ -21,18 +21,21 @@ from sojourn.contexts.counts import (
     grow_trees,
 )
 from sojourn.contexts.followers import learn_followers
-from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.sample import Sample
 from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions
-from sojourn.data.sequences import Sequences
 from sojourn.scale.threads import each
-from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
+from sojourn.spectral.context_operators import (
+    RIDGE,
+    SHARED_FROM,
+    ContextOperators,
+    learn_operators,
+)
 from sojourn.spectral.filter import context_filter, run_filter
 from sojourn.spectral.models import ContextModel
 
 Floats = NDArray[np.float64]
 
-# Symbols that trees are grown from and sizes compared on; more are only counted.
-SAMPLE = 1 << 19
 # Positions that a node of the finest tree needs, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
 # Positions that a context needs to be split: the sizes compared, from coarse to fine, the first
@@ -45,7 +48,8 @@ OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 FIRST_RANKS = (4, 16, 48)  # where a search begins
 HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
-MAX_RANK = RANKS[-1]
+# The largest rank; a step with operators that symbols share takes the cube of it.
+MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
 # Nats per outcome: a tree that is worse by this than a coarser one ends the search.
 WORSE = 0.003
@@ -98,47 +102,6 @@ class ContextChoice:
     score: float | None
     sizes: tuple[float, ...]
     trials: tuple[ContextTrial, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Pieces that trees are grown from and sizes compared on; those of parts of the data add.
-
-    Which pieces it holds depends on the ids of their sequences alone.
-    """
-
-    training: Pieces
-    heldout: Pieces
-    training_limit: int = NO_LIMIT
-    heldout_limit: int = NO_LIMIT
-
-    @classmethod
-    def of(cls, sequences: Sequences, shift: int = 0) -> Sample:
-        """The sample of some sequences; `shift` as in `split`."""
-        return cls(*split(sequences, shift=shift))._bounded()
-
-    @classmethod
-    def none(cls) -> Sample:
-        """Nothing."""
-        return cls(Pieces.none(), Pieces.none())
-
-    def __add__(self, other: Sample) -> Sample:
-        return Sample(
-            self.training + other.training,
-            self.heldout + other.heldout,
-            min(self.training_limit, other.training_limit),
-            min(self.heldout_limit, other.heldout_limit),
-        )._bounded()
-
-    @property
-    def is_all(self) -> bool:
-        """Whether it holds all of the data."""
-        return self.training_limit == NO_LIMIT
-
-    def _bounded(self) -> Sample:
-        training, _, a = self.training.bounded(self.training_limit, SAMPLE)
-        heldout, _, b = self.heldout.bounded(self.heldout_limit)
-        return Sample(training.compact(), heldout.compact(), a, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +229,11 @@ class _Search:
             best = max(found, key=lambda i: found[i].score)
             waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
         return [found[i] for i in sorted(found)]
+
+
+def max_rank(n_symbols: int) -> int:
+    """The largest rank to be tried for an alphabet."""
+    return MAX_RANK if n_symbols < SHARED_FROM else MAX_SHARED_RANK
 
 
 def choose_trees(

@@ -15,6 +15,7 @@ futures that begin with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -215,11 +216,14 @@ def _moves(
     which[order[:n_own]] = np.arange(n_own)
     own = np.empty((n_own, k, k))
     crossed, squares = np.zeros((k, k * k)), np.zeros((k, k))
-    step = max(1, (1 << 22) // (n_u * k))
+    rows = np.flatnonzero(np.diff(H_o.indptr))  # most pasts are never before a rare symbol
+    met, bounds = H_o[rows], np.searchsorted(rows, n_u * np.arange(n_o + 1))
+    step = max(1, (1 << 22) // (k * k))
     for first in range(0, n_o, step):
         last = min(first + step, n_o)
-        after = (H_o[first * n_u : last * n_u] @ W).reshape(last - first, n_u, k)
-        M = np.matmul(G, after)  # M_o = G H_o Ṽ             (n, k, k)
+        M = np.empty((last - first, k, k))
+        for o, (a, b) in enumerate(pairwise(bounds[first : last + 1].tolist())):
+            M[o] = G[:, rows[a:b] % n_u] @ (met[a:b] @ W)  # M_o = G H_o Ṽ             (k, k)
         emit[first:last] = M @ w  # p(o | q) = q M_o w
         has = which[first:last] >= 0
         own[which[first:last][has]] = M[has]
