@@ -10,10 +10,11 @@ from threadpoolctl import threadpool_limits
 from sojourn import Params, Sequences
 from sojourn.contexts.counts import ContextTally
 from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.sample import Sample
 from sojourn.contexts.trees import lay_out, locate
 from sojourn.scale.threads import chunks
 from sojourn.spectral import answers, filter
-from sojourn.spectral.choice import Sample, choose_trees, grow_pasts, learn_contexts, learn_tree
+from sojourn.spectral.choice import choose_trees, grow_pasts, learn_contexts, learn_tree
 
 N_O = 4
 ROUNDING = 1e-12  # sums of some hundred products below one

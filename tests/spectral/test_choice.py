@@ -7,13 +7,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from sojourn import Params, Sequences
+from sojourn.contexts import sample
 from sojourn.contexts.counts import ContextTally
 from sojourn.contexts.pieces import Pieces
-from sojourn.spectral import choice
+from sojourn.contexts.sample import Sample
 from sojourn.spectral.answers import log_prob
 from sojourn.spectral.choice import (
     WORTH_MIXING,
-    Sample,
     choose_trees,
     grow_pasts,
     learn_contexts,
@@ -145,7 +145,7 @@ def test_mixture_that_gains_nothing_is_its_better_half():
 
 @pytest.mark.parametrize("most", [3000, 1 << 19])
 def test_sample_depends_on_ids_alone(most, monkeypatch):
-    monkeypatch.setattr(choice, "SAMPLE", most)
+    monkeypatch.setattr(sample, "SAMPLE", most)
     names = np.array([f"machine {i}" for i in range(len(DATA))])
     data = Sequences(DATA.codes, DATA.offsets, DATA.vocabulary, names)
     whole = Sample.of(data)
