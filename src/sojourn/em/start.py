@@ -33,7 +33,7 @@ from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.scale.threads import in_order
 
 # Symbols of the smallest sample for each free parameter.
-SYMBOLS_PER_PARAMETER = 64
+SYMBOLS_PER_PARAMETER = 40
 # Symbols that starts are made from, at most.
 SYMBOLS_FOR_STARTS = 1 << 18
 # Random starts, where they are asked for.
@@ -47,7 +47,7 @@ FEW_STEPS = 5
 # What a step must gain to be worth another, if nothing else is asked for: nats per symbol, and in
 # all for each parameter. A fit is half a nat per parameter better than the truth: what is left to
 # gain is then far below what is noise.
-GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 1e-6, 2e-4
+GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 3e-6, 2e-4
 # Passes on each of the growing samples.
 STAGE = 40
 # Longer sequences are cut, for samples only; a cut spoils one stay, so pieces hold many.

@@ -64,7 +64,7 @@ class HSMM(StateModel):
     max_iter : int
         Maximum number of passes over all the data.
     tol : float or None
-        EM stops when a step gains less than this, in nats per symbol. None is 1e-6, or less on
+        EM stops when a step gains less than this, in nats per symbol. None is 3e-6, or less on
         large data, so that a step gains at most 0.0002 nats in total for each entry of the tables.
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
