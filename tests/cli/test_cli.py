@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -378,6 +379,9 @@ def test_sizes_are_chosen_where_they_are_auto(folder, tmp_path, capsys, monkeypa
     monkeypatch.setattr("sojourn.estimators.select.STATES", (1, 2, 999))  # there are 5 symbols
     monkeypatch.setattr("sojourn.estimators.select.DURATIONS", (2, 3))
     assert cli.run([*map(str, args), "--method=spectral"]) == 0
+    assert sj.load(path).n_states is None  # contexts need no sizes
+    capsys.readouterr()
+    assert cli.run([*map(str, args), "--method=spectral", "--algorithm=adjacent"]) == 0
     assert capsys.readouterr().err == ""  # no warning of more states than symbols
     assert sj.load(path).n_states in (1, 2)
     assert sj.load(path).max_duration in (2, 3)
@@ -483,7 +487,7 @@ def test_problems_with_data_are_one_sentence(folder, tmp_path, capsys):
     (tmp_path / "other.csv").write_text("id,symbol\na,fly\na,fly\n")
     assert "'fly'" in refused(capsys, "score", model, tmp_path / "other.csv", "-q")
     run(capsys, "score", model, tmp_path / "other.csv", "-q", "--unknown=missing")
-    assert "n_states" in refused(capsys, "fit", data, "-q", "--states=0", "-o", tmp_path / "m")
+    assert "--states must" in refused(capsys, "fit", data, "-q", "--states=0", "-o", tmp_path / "m")
     assert "No such file" in refused(
         capsys, "fit", data, "-q", "--states=1", "--max-duration=1", "-o", tmp_path / "no" / "m"
     )
@@ -554,7 +558,7 @@ def test_help_lists_the_commands_in_the_order_of_use(capsys):
         ["sojourn", "score"],
     ]
     names = ["fit", "info", "score", "detect", "decode", "predict", "forecast", "report", "sample"]
-    names += ["stream", "convert"]
+    names += ["stream", "convert", "dataset", "completion"]
     assert [line.split()[0] for line in text.splitlines() if line.strip()] == names
 
 
@@ -661,3 +665,91 @@ def test_negative_numbers_stay_numbers_in_a_table():
     assert [output._inert(v) for v in (-1.5, "-1.5", "+2", "-", "a=b", None)] == [
         *(-1.5, "-1.5", "+2", "'-", "a=b", None)
     ]
+
+
+@pytest.fixture(scope="module")
+def detector(folder):
+    """A detector that was fitted with named columns."""
+    normal = drawn(60, 30, seed=5)
+    rows = [f"{i},{t},{s}" for i, row in enumerate(normal) for t, s in enumerate(row)]
+    (folder / "named.csv").write_text("\n".join(["case,when,what", *rows]), "utf-8")
+    file = folder / "named.sojourn"
+    columns = ["--id", "case", "--time", "when", "--symbol", "what"]
+    sizes = ["--method", "spectral", "--algorithm", "adjacent", "--states", "2"]
+    sizes += ["--max-duration", "2", "--detector", "-q"]
+    given = ["fit", str(folder / "named.csv"), *columns, *sizes, "-o", str(file)]
+    assert cli.run(given) == 0
+    return file
+
+
+def test_detect_sorts_and_leaves_out_and_sums_up(detector, folder, capsys):
+    new = folder / "new-named.csv"
+    text = (folder / "named.csv").read_text("utf-8")
+    new.write_text(text.replace("\n7,3,", "\n7,3,never-"), "utf-8")
+    capsys.readouterr()
+    assert cli.run(["detect", str(detector), str(new), "--top", "2", "-q"]) == 0  # no columns
+    out, err = capsys.readouterr()
+    rows = out.splitlines()[1:]
+    assert len(rows) == 2
+    assert rows[0].startswith("7,")
+    assert "never-" in rows[0]
+    assert re.search(r"sojourn: \d+ of 60 sequences (is|are) abnormal", err)
+    everything = table(run(capsys, "detect", detector, new, "-q"))
+    assert everything["id"] == [str(i) for i in range(60)]
+    for verdict, reason in zip(everything["verdict"], everything["reason"], strict=True):
+        assert (reason == "") == (verdict == "normal")
+    only = table(run(capsys, "detect", detector, new, "-q", "--abnormal"))
+    assert set(only["verdict"]) == {"abnormal"}
+
+
+def test_a_dash_is_standard_input_and_output(detector, folder, capsys, stdin):
+    stdin((folder / "named.csv").read_bytes())
+    given = run(capsys, "detect", detector, "-", "-o", "-", "-q")
+    assert given == run(capsys, "detect", detector, folder / "named.csv", "-q")
+
+
+def test_a_stream_of_a_detector_raises_alarms_and_takes_novel_symbols(detector, capsys, stdin):
+    symbol = sj.load(detector).vocabulary_[0]
+    stdin(f"{symbol}\nnever\n{symbol}\n".encode())
+    lines = run(capsys, "stream", detector, "--alarm", "0.01").splitlines()
+    assert [line.split("\t")[3] for line in lines][1] == "1"
+    assert lines[1].split("\t")[1] == "inf"
+    stdin(b"never\n")
+    (item,) = map(json.loads, run(capsys, "stream", detector, "--format", "json").splitlines())
+    assert item == {"id": None, "symbol": "never", "surprise": None}
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("score", "m", "d", "-o", "s.xlsx"), "s.xlsx ends in .xlsx"),
+        (("score", "m", "d", "-o", "missing/s.csv"), "there is no folder missing"),
+        (("fit", "d", "-o", "missing/m.sojourn"), "there is no folder missing"),
+        (("report", "m", "d", "-o", "missing/r.html"), "there is no folder missing"),
+        (("fit", "d", "-o", "m", "--states", "abc"), "'abc' is not a number or auto"),
+    ],
+)
+def test_outputs_and_numbers_are_checked_before_work_begins(args, words, capsys):
+    assert cli.run(list(args)) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_errors_name_options(folder, tmp_path, capsys):
+    strange = tmp_path / "strange.csv"
+    strange.write_text("id,time,symbol\na,1,never\n", "utf-8")
+    model = next(folder.glob("*.sojourn"))
+    assert cli.run(["score", str(model), str(strange), "-q"]) == 1
+    error = capsys.readouterr().err
+    assert "--unknown missing" in error
+    assert "unknown=" not in error
+
+
+def test_shipped_data_are_written_and_completion_is_printed(tmp_path, capsys, monkeypatch):
+    run(capsys, "dataset", "approaches", "-o", tmp_path / "new")
+    assert len(sj.read(tmp_path / "new" / "normal.csv", quiet=True)) == 82
+    assert "_SOJOURN_COMPLETE" in run(capsys, "completion", "bash")
+    monkeypatch.setenv("_SOJOURN_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "sojourn det")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    cli.run([])
+    assert "detect" in capsys.readouterr().out

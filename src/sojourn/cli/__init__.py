@@ -46,6 +46,10 @@ def run(args: Sequence[str] | None = None) -> int:
     except ImportError as error:
         _print(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
         return 1
+    if asked := os.environ.get("_SOJOURN_COMPLETE"):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(group, {}, "sojourn", "_SOJOURN_COMPLETE", asked)
     return run_group(group, "sojourn", list(sys.argv[1:] if args is None else args))
 
 
@@ -55,6 +59,7 @@ def commands() -> click.Group:
 
     from sojourn import __version__
     from sojourn.cli.ask import decode, forecast, predict, sample, score
+    from sojourn.cli.dataset import completion, dataset
     from sojourn.cli.detect import detect, report
     from sojourn.cli.fit import fit, info
     from sojourn.cli.stream import convert, stream
@@ -77,6 +82,8 @@ def commands() -> click.Group:
             sample,
             stream,
             convert,
+            dataset,
+            completion,
         ],
         context_settings={"help_option_names": ["-h", "--help"]},
         # The backspace keeps click from filling the lines.
@@ -122,8 +129,37 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
         except MemoryError:
             _print("there is not enough memory for this; give less data or a smaller model")
         except ValueError as error:  # SojournError is one
-            _print(str(error))
+            _print(in_options(str(error)))
         return 1
+
+
+# What an argument of Python is called on the command line.
+OPTIONS = (
+    (r"pass unknown='missing'|unknown='missing'", "--unknown missing"),
+    (r"pass format=", "give --from"),
+    (r"\bid=False", "--no-id"),
+    (r"\btime=False", "--no-time"),
+    (r"\b(id|time|symbol|delimiter|vocabulary|every|gaps)=", r"--\1 "),
+    (r"\bn_states\b", "--states"),
+    (r"\bmax_duration\b", "--max-duration"),
+    (r"\bmax_iter\b", "--max-iter"),
+    (r"^rate is\b", "--alarm is"),
+)
+
+
+def in_options(message: str) -> str:
+    """A message in which arguments have the names of options.
+
+    Examples
+    --------
+    >>> in_options("pass unknown='missing' to treat it as not seen; n_states must be 1 or more")
+    '--unknown missing to treat it as not seen; --states must be 1 or more'
+    """
+    import re
+
+    for pattern, option in OPTIONS:
+        message = re.sub(pattern, option, message)
+    return message
 
 
 def _print(message: str) -> None:

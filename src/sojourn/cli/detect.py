@@ -22,11 +22,23 @@ from sojourn.errors import SojournError
     "without a detector.",
 )
 @options.makes_detector(", with --normal")
+@click.option("--abnormal", is_flag=True, help="Write abnormal sequences only.")
+@click.option("--sort", is_flag=True, help="Write the most abnormal first.")
+@click.option("--top", type=click.IntRange(1), help="Write that many, the most abnormal first.")
 @writes_results
 def detect(
-    saved: Saved, data: Data, normal: str | None, detection: dict[str, Any], output: Output
+    saved: Saved,
+    data: Data,
+    normal: str | None,
+    detection: dict[str, Any],
+    abnormal: bool,
+    sort: bool,
+    top: int | None,
+    output: Output,
 ) -> None:
     """Find abnormal sequences, with p-values and reasons."""
+    import numpy as np
+
     from sojourn.detect.detector import AnomalyDetector
 
     detector, unknown = _loaded(saved, normal or detection)
@@ -41,16 +53,28 @@ def detect(
             detector = AnomalyDetector(detector, refit=False, **detection).fit(reference)
     sequences = data.read(detector, unknown)
     with status("detecting"):
-        explained = detector.explain(sequences)
-        abnormal = detector.predict(sequences) < 0
+        scores, pvalues = detector.score_samples(sequences), detector.pvalues(sequences)
+        alarms = detector.predict(sequences) < 0
+        order = np.lexsort((scores, pvalues)) if sort or top else np.arange(len(sequences))
+        order = order[alarms[order]] if abnormal else order
+        order = order[:top]
+        reasons = np.full(len(sequences), "", dtype=object)
+        if alarms.any():
+            why = detector.explain(sequences[np.flatnonzero(alarms)], most=1)
+            reasons[alarms] = [one.reasons[0].text if one.reasons else "" for one in why]
     output.write(
         {
-            "id": sequences.ids,
-            "score": [one.score for one in explained],
-            "p_value": [one.pvalue for one in explained],
-            "verdict": ["abnormal" if bad else "normal" for bad in abnormal],
-            "reason": [one.reasons[0].text if one.reasons else "" for one in explained],
+            "id": sequences.ids[order],
+            "score": scores[order],
+            "p_value": pvalues[order],
+            "verdict": np.where(alarms[order], "abnormal", "normal"),
+            "reason": reasons[order],
         }
+    )
+    are, rate = "is" if alarms.sum() == 1 else "are", detector.contamination
+    options.note(
+        f"{alarms.sum():,} of {len(alarms):,} sequences {are} abnormal; {rate:.3g} of normal ones "
+        f"would be by chance"
     )
 
 
@@ -84,7 +108,7 @@ def _loaded(saved: Saved, calibrating: Any) -> tuple[Any, str]:
 @click.option("--contamination", type=float, help="False-alarm rate of such a model.")
 @click.option("--worst", type=int, default=30, help="How many sequences get a timeline. [30]")
 @click.option("--title", help="Heading of the page.")
-@click.option("--output", "-o", required=True, metavar="FILE", help="HTML file to write.")
+@options.writes_file("FILE", "HTML file to write.")
 def report(
     saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
 ) -> None:

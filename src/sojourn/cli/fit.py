@@ -17,6 +17,8 @@ ONLY_SPECTRAL = ("algorithm", "windows", "rank")
 
 
 def _number_or_auto(text: str) -> int | str:
+    if text != "auto" and not text.isdecimal():
+        raise click.BadParameter(f"{text!r} is not a number or auto.")
     return text if text == "auto" else int(text)
 
 
@@ -62,7 +64,7 @@ SELF = "self-transitions"
 @click.option("--detector", is_flag=True, help="Save a calibrated detector of abnormal sequences.")
 @options.makes_detector(" of the detector")
 @click.option("--no-moments", is_flag=True, help="Write a smaller file, without partial_fit.")
-@click.option("--output", "-o", required=True, metavar="MODEL", help="Model file to write.")
+@options.writes_file("MODEL", "Model file to write.")
 @click.option("--format", "shape", type=SHAPE, help="Format of the summary.")
 def fit(
     data: Data,
@@ -79,6 +81,8 @@ def fit(
     **arguments: Any,
 ) -> None:
     """Learn a model from sequences and save it."""
+    from sojourn.persist.saving import save
+
     if detection and not detector:
         raise click.UsageError("--contamination and --detect-method need --detector.")
     arguments, scan = options.given(**arguments), scan or cluster is not None
@@ -90,6 +94,8 @@ def fit(
         raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
     if scan and detector:
         raise click.UsageError("--detector is not for --scan or --cluster.")
+    if "windows" in arguments:
+        arguments.setdefault("algorithm", "adjacent")  # contexts have no windows
     if estimator == "spectral" and arguments.get("algorithm", "contexts") == "contexts":
         # The data decide what is not given.
         arguments = {name: value for name, value in arguments.items() if value != "auto"}
@@ -104,9 +110,8 @@ def fit(
         from sojourn.detect.detector import AnomalyDetector, sized
 
         with status("fitting the detector"):
-            AnomalyDetector(sized(model), **detection).fit(sequences).save(output)
-    else:
-        model.save(output, moments=not no_moments)
+            model = AnomalyDetector(sized(model), **detection).fit(sequences)
+    save(model, output, moments=not no_moments, extras={"columns": data.columns()})
     _write_facts(Output(None, shape), facts | {"saved to": output})
 
 

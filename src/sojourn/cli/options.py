@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ FILL = click.Choice(["hold", "nothing", "missing", "commonest"])
 CLOCK = ("every", "fill", "max_gap", "gaps", "zone", "lifecycle")  # options about times
 UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
+
+COLUMNS = ("id", "time", "symbol")
 
 # How Dask is set for local processes. By default they give memory back to the system at once and
 # have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
@@ -77,8 +80,14 @@ class Data(NamedTuple):
         for name in CLOCK:
             if how[name] is None:
                 del how[name]
+        if "-" in files:
+            files = tuple(_stdin(how) if name == "-" else name for name in files)
         values = how.pop("values")
         return cls(files, how | ({"values": values.split(",")} if values else {}))
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that were named, to be remembered with a model."""
+        return {name: self.how[name] for name in COLUMNS if self.how.get(name) is not None}
 
     def read(self, model: Any = None, unknown: str = "") -> Sequences:
         """All sequences, in the vocabulary of a model if one is given; `unknown` overrides its."""
@@ -129,6 +138,12 @@ class Data(NamedTuple):
         if model is None:
             return self.how
         inner = getattr(model, "model_", model)
+        remembered = getattr(model, "extras_", {}).get("columns", {})
+        own = {name: value for name, value in remembered.items() if self.how.get(name) is None}
+        return Data(self.files, self.how | own)._of_model(model, inner, unknown)
+
+    def _of_model(self, model: Any, inner: Any, unknown: str) -> dict[str, Any]:
+        """How to read what a model is asked about: in its vocabulary, channels and clock."""
         if channels := getattr(inner, "channels_", ()):
             return {"values": list(channels), **self.how}
         clock = getattr(inner, "clock_", None)
@@ -153,14 +168,16 @@ class Saved(NamedTuple):
         if isinstance(model, AnomalyDetector):
             if detector:
                 return model.set_params(unknown=self.unknown) if self.unknown else model
-            model = model.model_
+            inner = model.model_
+            inner.extras_ = getattr(model, "extras_", {})
+            model = inner
         if self.unknown == "novel":
             if detector:
                 return model
             raise click.UsageError("--unknown novel is for detect and report.")
         if states and not model.has_states:
             raise SojournError(
-                f"{self.model} holds a {type(model).__name__}, which has no states to {states}; "
+                f"{self.model} is a {type(model).__name__}, which has no states to {states}; "
                 f"fit one with --method hsmm"
             )
         return model.set_params(unknown=self.unknown) if self.unknown else model
@@ -248,6 +265,44 @@ def makes_detector(when: str) -> Callable[[Command], Command]:
     return grouped(
         "detection", given, click.option("--contamination", type=float, help=rate), method
     )
+
+
+def _stdin(how: dict[str, Any]) -> str:
+    """Standard input as a file, of the format given or CSV; it is removed when the command ends."""
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp()
+    click.get_current_context().call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+    how["format"] = how["format"] or "csv"
+    path = os.path.join(folder, "stdin")
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def check_folder(path: str) -> None:
+    """Refuse a file to be written whose folder does not exist, before any work is done."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise click.BadParameter(f"there is no folder {folder}.", param_hint="--output")
+    if os.path.isdir(path):
+        raise click.BadParameter(f"{path} is a folder; give a file.", param_hint="--output")
+
+
+def writes_file(metavar: str, what: str) -> Callable[[Command], Command]:
+    """Add the option of a file that must be given."""
+
+    def check(_: Any, __: Any, path: str) -> str:
+        check_folder(path)
+        return path
+
+    return click.option("--output", "-o", required=True, metavar=metavar, help=what, callback=check)
+
+
+def note(message: str) -> None:
+    """Print a line for people, which is no part of the results."""
+    click.echo(f"sojourn: {message}", err=True)
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from sojourn.cli.options import grouped
+from sojourn.cli.options import check_folder, grouped
 from sojourn.errors import SojournError, printable
 from sojourn.storage.atomic import atomic_write
 
@@ -34,23 +34,48 @@ class Output(NamedTuple):
 
     def write(self, columns: Columns) -> None:
         """Write columns to the file, or to standard output: a table on a terminal, else CSV."""
-        if self.output is None:
+        if self.output is None or self.output == "-":
             default = "table" if sys.stdout.isatty() else "csv"
             _TEXT[self.shape or default](sys.stdout, columns)
             return
-        ending = ENDINGS.get(os.path.splitext(self.output)[1].lower(), "csv")
+        ending = ENDINGS[os.path.splitext(self.output)[1].lower()]
         if ending == "parquet":
-            _parquet(self.output, columns)
+            try:
+                from sojourn.io.columnar import write_parquet
+            except ImportError:
+                raise SojournError(
+                    "Parquet needs pyarrow, which is not installed; pip install 'sojourn[cli]'"
+                ) from None
+            write_parquet(self.output, columns)
             return
         with atomic_write(self.output) as file:
             _TEXT[self.shape or ending](file, columns)
 
 
+def _checked(output: str | None, shape: str | None) -> Output:
+    """An output whose ending is known and whose folder exists, before any work is done."""
+    if output is not None and output != "-":
+        ending = os.path.splitext(output)[1].lower()
+        if ending not in ENDINGS:
+            raise click.BadParameter(
+                f"{output} ends in {ending or 'nothing'}; it is written by its ending, one of "
+                f"{', '.join(ENDINGS)}.",
+                param_hint="--output",
+            )
+        check_folder(output)
+    return Output(output, shape)
+
+
 writes_results = grouped(
     "output",
-    Output,
+    _checked,
     click.option("--format", "shape", type=SHAPE, help="Format (on a terminal a table, else CSV)."),
-    click.option("--output", "-o", metavar="FILE", help="Write to a .csv, .json or .parquet file."),
+    click.option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to a .csv, .json or .parquet file; - is standard output.",
+    ),
 )
 
 
@@ -118,26 +143,6 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     # A symbol may be any text, and must not move the cursor.
     return printable(str(value))
-
-
-def _parquet(path: str, columns: Columns) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise SojournError(
-            "Parquet needs pyarrow, which is not installed; pip install 'sojourn[cli]'"
-        ) from None
-
-    def column(values: Any) -> Any:
-        try:
-            return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # properties of a model: numbers and words
-            return pa.array([str(value) for value in values])
-
-    table = pa.table({name: column(values) for name, values in columns.items()})
-    with atomic_write(path, "wb") as file:
-        pq.write_table(table, file)
 
 
 def long(sequences: Any, **more: Any) -> dict[str, Any]:

@@ -15,20 +15,35 @@ from sojourn.cli.options import Data, Saved
 from sojourn.cli.output import Output, long, writes_results
 from sojourn.errors import SojournError
 
+NAMES = ("surprise", "p_value", "alarm")
 LONGEST_LINE = 1 << 20  # bytes; an endless line must not fill the memory
 
 
 @click.command()
 @options.uses_model
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), help="Format. [text]")
-def stream(saved: Saved, shape: str | None) -> None:
+@click.option(
+    "--alarm",
+    type=float,
+    metavar="RATE",
+    help="Write p-value and alarm, too: the fraction of normal steps that may raise one.",
+)
+def stream(saved: Saved, shape: str | None, alarm: float | None) -> None:
     """Write the surprise of symbols read from standard input.
 
     A line is a symbol, or an id and a symbol with a tab between them; an empty symbol is missing.
-    Each line is written back at once, with its surprise in nats after a tab.
+    Each line is written back at once, with its surprise in nats after a tab; with --alarm, also the
+    p-value of the step, and 1 for an alarm or 0.
     """
-    model = saved.load()
-    start = model.stream()
+    from sojourn.detect.detector import AnomalyDetector
+
+    model = saved.load(detector=True)
+    detects = isinstance(model, AnomalyDetector)
+    if alarm is not None and not detects:
+        raise click.UsageError("--alarm needs a model that was fitted with --detector.")
+    if saved.unknown == "novel" and not detects:
+        raise click.UsageError("--unknown novel needs a model that was fitted with --detector.")
+    start = model.stream(alarm or 0.5) if detects else model.stream()
     streams: dict[str | None, Any] = {}
     integers = model.vocabulary_.dtype.kind == "i"
     for number, line in _lines(sys.stdin.buffer):
@@ -37,15 +52,17 @@ def stream(saved: Saved, shape: str | None) -> None:
         if owner not in streams:
             streams[owner] = start.fork()
         try:
-            surprise = streams[owner].update(_symbol(text, integers))
+            step = streams[owner].update(_symbol(text, integers, novel=detects))
         except SojournError as error:
             raise SojournError(f"line {number}: {error}") from None
+        numbers = tuple(step) if detects else (step,)
+        found = dict(zip(NAMES, numbers if alarm is not None else numbers[:1], strict=False))
         if shape == "json":
-            finite = surprise if math.isfinite(surprise) else None
-            item = {"id": owner, "symbol": text or None, "surprise": finite}
-            line = json.dumps(item, ensure_ascii=False)
+            plain = {name: value if math.isfinite(value) else None for name, value in found.items()}
+            line = json.dumps({"id": owner, "symbol": text or None, **plain}, ensure_ascii=False)
         else:
-            line = f"{line}\t{surprise!r}"
+            shown = [repr(int(v) if isinstance(v, bool) else v) for v in found.values()]
+            line = "\t".join([line, *shown])
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
@@ -64,7 +81,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         yield number, line.removesuffix("\n").removesuffix("\r")
 
 
-def _symbol(text: str, integers: bool) -> str | int | None:
+def _symbol(text: str, integers: bool, novel: bool) -> str | int | None:
     if text == "":
         return None
     if not integers:
@@ -72,6 +89,8 @@ def _symbol(text: str, integers: bool) -> str | int | None:
     try:
         return int(text)
     except ValueError:
+        if novel:
+            return text
         raise SojournError(f"{text!r} is not an integer, as the model's symbols are") from None
 
 

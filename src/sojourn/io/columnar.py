@@ -7,7 +7,7 @@ sequences can be cut from its pieces by their least and greatest ids alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ from sojourn.io.gather import Rows, check_type
 from sojourn.io.layout import Layout, Span
 from sojourn.io.text import Expansion, check_path
 from sojourn.io.times import is_time
+from sojourn.storage.atomic import atomic_write
 
 BATCH_ROWS = 1 << 18
 
@@ -270,3 +271,17 @@ def _bounds(file: TableFile) -> list[tuple[Any, Any]]:
         f"piece {i + 1} begins with {bounds[i + 1][0]!r}; sort it, or pass rows_per_partition=None "
         f"to take each file as one partition"
     )
+
+
+def write_parquet(path: str, columns: Mapping[str, Any]) -> None:
+    """Columns of equal length as one Parquet file; a column of numbers and words becomes words."""
+
+    def column(values: Any) -> Any:
+        try:
+            return pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return pa.array([str(value) for value in values])
+
+    table = pa.table({name: column(values) for name, values in columns.items()})
+    with atomic_write(path, "wb") as file:
+        pa.parquet.write_table(table, file)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def color_of(state: int) -> str:
 
 def plain(text: Any) -> str:
     r"""A name as one printable line, so that no symbol can break a figure."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+    return printable(str(text))
 
 
 def short(text: Any, most: int = 18) -> str:

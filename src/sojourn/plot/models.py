@@ -201,6 +201,8 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
         ax.plot(number[some], values[some], "o", color=color, markersize=4.5, label=what)
     ax.axvline(inner.rank_ + 0.5, **DASHED)
     ax.set(yscale="log", xlabel="number of the singular value", ylabel="singular value")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # not mathtext
+    ax.yaxis.set_minor_formatter(lambda value, _: "")
     ax.legend(frameon=False)
     return bare(ax)
 
