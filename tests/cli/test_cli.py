@@ -488,8 +488,16 @@ def test_problems_with_data_are_one_sentence(folder, tmp_path, capsys):
     assert "'fly'" in refused(capsys, "score", model, tmp_path / "other.csv", "-q")
     run(capsys, "score", model, tmp_path / "other.csv", "-q", "--unknown=missing")
     assert "--states must" in refused(capsys, "fit", data, "-q", "--states=0", "-o", tmp_path / "m")
-    assert "No such file" in refused(
-        capsys, "fit", data, "-q", "--states=1", "--max-duration=1", "-o", tmp_path / "no" / "m"
+    assert "there is no folder" in refused(
+        capsys,
+        "fit",
+        data,
+        "-q",
+        "--states=1",
+        "--max-duration=1",
+        "-o",
+        tmp_path / "no" / "m",
+        code=2,
     )
     empty = tmp_path / "empty.csv"
     empty.write_text("")
