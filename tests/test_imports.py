@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "datasets": (("data", "scale", "exact"), ()),
     "report": (("data", "storage", "estimators", "detect", "plot"), ()),
     "cli": (ABOVE, ("__version__",)),
+    "__main__": (("cli",), ()),
 }
 
 MODULES = sorted(
@@ -108,7 +109,7 @@ def test_the_architecture_page_lists_the_packages_in_this_order():
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         for name in row.split(", ")
     ]
-    assert [name.strip("`") for name in listed] == list(TABLE)
+    assert [name.strip("`") for name in listed] == [name for name in TABLE if name != "__main__"]
 
 
 def test_every_package_docstring_names_its_imports_and_where_to_start():

@@ -503,7 +503,7 @@ def test_problems_with_data_are_one_sentence(folder, tmp_path, capsys):
     empty.write_text("")
     refused(capsys, "score", model, empty, "-q")
     out = tmp_path / "no" / "x.csv"
-    assert "No such file" in refused(capsys, "score", model, data, "-q", "-o", out)
+    assert "there is no folder" in refused(capsys, "score", model, data, "-q", "-o", out, code=2)
 
 
 @pytest.mark.parametrize(
