@@ -126,7 +126,7 @@ def hsmm(n_jobs):
 IN_MEMORY, IN_PARTITIONS = {spectral: 10, hsmm: 7}, {spectral: 15, hsmm: 10}
 # Of the race of starts, and of EM after it, it is the same kernel.
 IN_FIT = {spectral: ("_grow", "_fill_keys", "_filter"), hsmm: ("_locate", "expect_chunk")}
-IN_SCORE = {spectral: ("_filter",), hsmm: ("_filter_chunk",)}
+IN_SCORE = {spectral: ("_filter",), hsmm: ("score_chunk",)}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

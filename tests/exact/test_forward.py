@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from types import SimpleNamespace
 
 import naive
 import numpy as np
@@ -18,7 +19,7 @@ from sojourn.exact.expected_counts import (
     expected_counts_each,
     state_probabilities,
 )
-from sojourn.exact.filter import filter_steps, new_state, tables
+from sojourn.exact.filter import Compiling, filter_steps, new_state, tables
 from sojourn.exact.forward import filtered, log_prob, surprise
 from sojourn.exact.viterbi import decode
 
@@ -460,3 +461,22 @@ def test_left_censored_strings_have_probabilities_that_sum_to_one():
     strings = list(itertools.product(range(2), repeat=8))
     scores = log_prob(p, Sequences.from_lists(strings), initial)
     assert abs(np.exp(scores).sum() - 1.0) < EXACT
+
+
+@pytest.mark.parametrize(("terminal", "times"), [(True, 1), (False, 0)])
+def test_compiling_is_announced_once_and_on_a_terminal_only(monkeypatch, capsys, terminal, times):
+    event = SimpleNamespace(data={"dispatcher": filter_steps})
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    listener = Compiling()
+    for _ in range(2):
+        listener.on_start(event)
+        listener.on_end(event)
+    assert capsys.readouterr().err.count("compiling for this processor") == times
+
+
+def test_scores_do_not_depend_on_the_sequences_beside_them():
+    p = replace(Params.random(3, 5, 4, rng=0), tail=[0.5, 0, 0.9])
+    X = p.sample(60, np.arange(1, 121, 2), rng=1)
+    alone = np.concatenate([log_prob(p, X[i : i + 1]) for i in range(len(X))])
+    np.testing.assert_array_equal(log_prob(p, X), alone)
+    np.testing.assert_array_equal(log_prob(p, X[::-1])[::-1], alone)

@@ -40,6 +40,7 @@ from sojourn.exact.lanes import (
     KERNEL,
     Group,
     add_up,
+    copy_step,
     ending_in,
     forward_steps,
     log_of,
@@ -255,7 +256,7 @@ def expect_chunk(model, evidence, order, W, steps, sums):  # type: ignore[no-unt
         n_blocks = (T + steps - 1) // steps
         for m in range(n_blocks):
             first, last = m * steps, min((m + 1) * steps, T)
-            heads[m], heads_E[m] = forward.c[0], forward.E[0]
+            copy_step(forward.c, forward.E, 0, heads, heads_E, m)
             t = first
             while t < last:
                 while alive > 0 and group.lengths[alive - 1] <= t:
@@ -269,12 +270,14 @@ def expect_chunk(model, evidence, order, W, steps, sums):  # type: ignore[no-unt
                         model, group, forward, row, t - 1, order, k, sweep.p, sums.log_probs
                     )
             if m < n_blocks - 1:
-                forward.c[0], forward.E[0] = forward.c[steps], forward.E[steps]
-        sweep.G[:] = 0.0
+                copy_step(forward.c, forward.E, steps, forward.c, forward.E, 0)
+        for s in range(n_d):
+            for i in range(N):
+                sweep.G[s, i] = 0.0
         for m in range(n_blocks - 1, -1, -1):
             first, last = m * steps, min((m + 1) * steps, T)
             if m < n_blocks - 1:  # the last block is still there; others are computed again
-                forward.c[0], forward.E[0] = heads[m], heads_E[m]
+                copy_step(heads, heads_E, m, forward.c, forward.E, 0)
                 forward_steps(tiles, evidence, group, forward, first - 1, first, last)
             _sweep(model, tiles, evidence, group, forward, first, last, sweep, sums)
 

@@ -23,10 +23,12 @@ The kernels run r from 0, so r = 0 is the last step of a stay.
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
@@ -49,6 +51,25 @@ KERNEL: dict[str, Any] = {
 }
 
 _SMALL = 2.0**-30
+
+
+class Compiling(event.Listener):
+    """Says once, on a terminal, why a first call takes seconds; later ones read a cache."""
+
+    shown = False
+
+    def on_start(self, event: Any) -> None:
+        """Before a kernel is compiled that is not in the cache."""
+        module = event.data["dispatcher"].py_func.__module__
+        if not self.shown and module.startswith("sojourn.") and sys.stderr.isatty():
+            self.shown = True
+            print("sojourn: compiling for this processor, once, some seconds", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        """After it was."""
+
+
+event.register("numba:compile", Compiling())  # type: ignore[no-untyped-call]
 
 
 class Tables(NamedTuple):
