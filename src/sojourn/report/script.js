@@ -190,7 +190,7 @@
     const stride = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000]
       .find((s) => n / s <= (box.clientWidth < 500 ? 4 : 9)) || n;
     for (let t = 0; t < n; t += stride) {
-      const tick = make("span", "", String(t));
+      const tick = make("span", "", String(t + 1));
       tick.style.left = percent(t + (t ? 0.5 : 0), n);
       if (t / n > 0.95) tick.className = "last";
       $(".plot", axis).append(tick);
@@ -231,14 +231,14 @@
       const what = code < 0 ? "missing" : data.names[code];
       const rest = (stateAt.length ? `state ${stateAt[step]}, ` : "")
         + `surprise ${(item.surprise[step] / 100).toFixed(2)} nats`;
-      read.replaceChildren(`Step ${step}: `, make("strong", "", what), `, ${rest}`);
-      over.setAttribute("aria-valuenow", String(step));
+      read.replaceChildren(`Step ${step + 1}: `, make("strong", "", what), `, ${rest}`);
+      over.setAttribute("aria-valuenow", String(step + 1));
       over.setAttribute("aria-valuetext", read.textContent);
     };
     over.tabIndex = 0;
     for (const [name, value] of Object.entries({
-      role: "slider", "aria-label": "Step", "aria-valuemin": "0",
-      "aria-valuemax": String(n - 1), "aria-valuenow": "0",
+      role: "slider", "aria-label": "Step", "aria-valuemin": "1",
+      "aria-valuemax": String(n), "aria-valuenow": "1",
     })) over.setAttribute(name, value);
     const follow = (event) => {
       const { left, width } = over.getBoundingClientRect();
