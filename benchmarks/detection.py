@@ -15,7 +15,7 @@ from sojourn.datasets import simulate_approaches
 from sojourn.detect.residuals import residuals, whiten
 
 RATES = (0.01, 0.05, 0.10)
-METHODS = ("residual", "loglik", "typicality")
+METHODS = ("combined", "residual", "loglik", "typicality")
 KINDS = ("shuffled", "backwards", "exchanged", "evened", "lumped", "dealt")
 
 
@@ -24,7 +24,7 @@ def calibration(draws: int = 200, m: int = 200) -> None:
     print("\nFalse alarms on normal sequences, and draws inside the 95 % beta-binomial range")
     print("training  method      " + "".join(f"{f'at {r:.0%}':>28}" for r in RATES))
     params = Params.random(2, 2, 3, rng=0)
-    for n in (100, 1000):
+    for n in (30, 100, 1000):
         for method in METHODS:
             p = []
             for draw in range(draws):
@@ -36,6 +36,9 @@ def calibration(draws: int = 200, m: int = 200) -> None:
             for rate in RATES:
                 alarms = (np.array(p) <= rate).sum(axis=1)
                 k = int(rate * (n + 1) + 1e-9)  # p-values are multiples of 1 / (n + 1)
+                if k == 0:
+                    cells.append("too few")
+                    continue
                 false_alarms = betabinom(m, k, n + 1 - k)
                 inside = (
                     (alarms >= false_alarms.ppf(0.025)) & (alarms <= false_alarms.ppf(0.975))
@@ -69,7 +72,7 @@ def flights(seeds: int = 5) -> None:
         likely = model.score_samples(test) / test.lengths
         usual = np.median(model.score_samples(train) / train.lengths)
         scores = {
-            "residual": -detector.score_samples(test),
+            "combined": -detector.score_samples(test),
             "loglik": -likely,
             "typicality": np.abs(likely - usual),
             "frequencies": _frequency(model, train).distance(residuals(model, test)["symbol"]),
@@ -95,7 +98,7 @@ def blind(n: int = 200, seeds: int = 2) -> None:
         label = np.repeat(["normal", *KINDS], len(normal))
         every = [normal, *odd]
         scores = {
-            "residual": [-detector.score_samples(s) for s in every],
+            "combined": [-detector.score_samples(s) for s in every],
             "loglik": [-model.score_samples(s) / s.lengths for s in every],
             "frequencies": [frequency.distance(residuals(model, s)["symbol"]) for s in every],
         }
