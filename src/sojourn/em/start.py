@@ -140,7 +140,9 @@ def fit_params(
             data=sample,
             max_iter=passes,
             tol=_enough(size, sample.n_total) if tol is None else tol,
-            pseudocount=max(pseudocount, SAMPLE_PSEUDOCOUNT if sample is not data else 0.0),
+            pseudocount=max(
+                pseudocount, SAMPLE_PSEUDOCOUNT if sample.n_total < data.n_total else 0.0
+            ),
         )
         racing = [with_durations(p, _steps(size, stage)) for p in progress.models]
         running = progress.running
