@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sojourn import Params
-from sojourn.em.enlarge import SPREAD, with_durations, with_states
+from sojourn.em.enlarge import SPREAD, with_durations
 from sojourn.exact.forward import log_prob
 
 DATA = Params.random(3, 4, 5, rng=0).sample(20, 50, rng=1)
@@ -33,18 +33,7 @@ def test_a_hidden_markov_model_becomes_one_of_geometric_stays():
 
 def test_no_entry_is_zero_that_may_be_something():
     p = Params([1, 0], [[0, 1], [1, 0]], [[1, 0], [0, 1]], [[1, 0], [0, 1]], tail=[0.5, 0.5])
-    large = with_states(with_durations(p, 5), 5, np.random.default_rng(0))
-    off_diagonal = large.transition[~np.eye(5, dtype=bool)]
-    assert min(t.min() for t in (off_diagonal, large.duration, large.emission, large.start)) > 0.0
+    large = with_durations(p, 5)
+    off_diagonal = large.transition[~np.eye(2, dtype=bool)]
+    assert min(off_diagonal.min(), large.duration.min()) > 0.0
     assert large.transition.diagonal().max() == 0.0
-
-
-def test_split_states_differ_and_share_the_visits():
-    p = Params.random(3, 4, 5, rng=0)
-    large = with_states(p, 7, np.random.default_rng(0))
-    assert large.n_states == 7
-    rows = large.emission.round(9).tolist()
-    assert len({tuple(row) for row in rows}) == 7
-    # halves of a state emit as it does but for what makes them differ
-    loss = log_prob(p, DATA).sum() - log_prob(large, DATA).sum()
-    assert loss < 0.2 * DATA.n_total

@@ -13,8 +13,6 @@ Floats = NDArray[np.float64]
 
 # Share of a row that is spread evenly, since EM cannot leave a zero.
 SPREAD = 1e-3
-# Spread of the logarithms by which the halves of a state differ: EM cannot tell equal states apart.
-DIFFER = 0.3
 
 
 def with_durations(params: Params, max_duration: int) -> Params:
@@ -41,39 +39,6 @@ def with_durations(params: Params, max_duration: int) -> Params:
     rest = tail[:, None] ** (max_duration - n_d)
     D = np.hstack([params.duration[:, :-1], params.duration[:, -1:] * np.hstack([geometric, rest])])
     return replace(params, transition=A, duration=_spread(D, np.ones_like(D)), tail=tail)
-
-
-def with_states(params: Params, n_states: int, rng: np.random.Generator) -> Params:
-    """About the same model with more states: those most visited are split in two that differ.
-
-    Examples
-    --------
-    >>> p = Params.random(3, 4, 5, rng=0)
-    >>> with_states(p, 5, np.random.default_rng(0)).n_states
-    5
-    """
-    while params.n_states < n_states:
-        params = _split(params, min(n_states - params.n_states, params.n_states), rng)
-    return params
-
-
-def _split(params: Params, n: int, rng: np.random.Generator) -> Params:
-    """The model with its n most visited states split in two."""
-    n_x = params.n_states
-    most = np.argsort(-time_in_states(params), kind="stable")[:n]
-    old = np.append(np.arange(n_x), most)  # which state each was
-    share = 1.0 / np.bincount(old)[old]  # of the visits to it
-    loops = params.transition.diagonal().any()
-    A = params.transition[np.ix_(old, old)] * share
-    possible = np.ones_like(A) if loops else 1.0 - np.eye(len(old))
-    tables = (params.start[old] * share, A, params.duration[old], params.emission[old])
-    masks = (np.ones(len(old)), possible, *(np.ones_like(table) for table in tables[2:]))
-    start, A, D, B = (
-        _spread(table * np.exp(DIFFER * rng.standard_normal(table.shape)), mask)
-        for table, mask in zip(tables, masks, strict=True)
-    )
-    end = None if params.end is None else params.end[old]
-    return Params(start, A, D, B, tail=params.tail[old], end=end, empty=params.empty)
 
 
 def time_in_states(params: Params) -> Floats:

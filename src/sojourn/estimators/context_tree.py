@@ -47,7 +47,7 @@ class ContextTree(PredictiveModel):
     >>> from sojourn import ContextTree
     >>> tree = ContextTree(ends=True).fit([list("abab"), list("ababab"), list("ab")] * 30)
     >>> tree.predict_next([list("aba")]).round(2)
-    array([[0.01, 0.98, 0.01]])
+    array([[0., 1., 0.]])
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from sojourn.checks import check_choice, positive_int
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
-from sojourn.em.enlarge import with_durations, with_states
+from sojourn.em.enlarge import with_durations
 from sojourn.em.progress import Counter
 from sojourn.em.sizes import Selection, Size
 from sojourn.em.subsample import cut
@@ -138,8 +138,7 @@ class _Folds:
             model = clone(estimator).set_params(n_states=n_states, max_duration=max_duration)
             before = self.learned.get(fold)
             if before is not None and model.init == "spectral" and _contains(model, before):
-                grown = with_states(before, n_states, np.random.default_rng(0))
-                model.set_params(init=with_durations(grown, max_duration))
+                model.set_params(init=with_durations(before, max_duration))
             model.fit(self.sequences[self.fold != fold])
             if model.has_states:
                 self.learned[fold] = model.params_
@@ -150,11 +149,14 @@ class _Folds:
 
 
 def _contains(model: Any, before: Params) -> bool:
-    """Whether models of a size contain a smaller one, so that EM may start from there."""
+    """Whether models of a size contain a smaller one, so that EM may start from there.
+
+    More states need starts of their own: EM from split states stays near the smaller model.
+    """
     if before.density is not None or not before.tail.all() or before.n_states == 1:
         return False
     size = (before.n_states, before.max_duration)
-    return size[0] <= int(model.n_states) and 1 < size[1] <= int(model.max_duration)
+    return size[0] == int(model.n_states) and 1 < size[1] <= int(model.max_duration)
 
 
 def _walk(sizes: Iterator[Size]) -> Size:

@@ -124,7 +124,7 @@ def n_lanes(n: int, n_cells: int) -> int:
     Examples
     --------
     >>> n_lanes(1, 24), n_lanes(33, 24), n_lanes(33, 320)
-    (1, 11, 11)
+    (1, 17, 11)
     """
     most = min(MAX_LANES, max(4, MAX_CELLS // n_cells))
     n_groups = -(-max(n, 1) // most)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -39,21 +40,24 @@ Groups = dict[Key, tuple[Partition, ...]]
 P = TypeVar("P")
 
 
-def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
-    """The total of a pass over all partitions, by the workers of a cluster."""
-    _check_client(client)
+@contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """What is raised where a cluster is lost, as one error that says so."""
     from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
 
     try:
-        return _run(client, one, partitions)
+        yield
     except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
         raise _lost(str(error) or type(error).__name__) from error
 
 
-def _run(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
+@_in_one_sentence()
+def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outcome:
+    """The total of a pass over all partitions, by the workers of a cluster."""
     from distributed import KilledWorker
 
+    _check_client(client)
     if (threads := _threads(client)) is None:
         raise _lost("its client is closed" if client.status == "closed" else NO_ANSWER)
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
