@@ -26,7 +26,7 @@ class Moments:
 
     Parameters
     ----------
-    tables : tuple of Adjacent, Gapped or Sparse
+    tables : tuple of Adjacent or Gapped
         One for each window, in the order asked for.
     heldout : Pieces
         What was not counted, to choose ranks and windows by.
