@@ -59,9 +59,6 @@ def test_effects_have_the_direction_that_the_full_run_finds(folder):
         # Flights are no HSMM of these sizes: the spectral model predicts better, by 0.09 or more.
         spectral, em = (float(rows[m, size]["heldout"]) for m in ("spectral", "em"))
         assert spectral > em + 0.03
-        # 200 passes against one fit: a factor of 20 to 100 at this size, more on more flights.
-        fit, one = float(rows["spectral", size]["seconds"]), float(rows["em", size]["per_pass"])
-        assert 200 * one > 4 * fit
 
 
 def test_a_second_run_measures_nothing(folder, monkeypatch):
