@@ -23,6 +23,7 @@ from sojourn.contexts.counts import (
 from sojourn.contexts.followers import learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
+from sojourn.contexts.tables import MAX_CELLS
 from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions
 from sojourn.scale.threads import each
 from sojourn.spectral.context_operators import (
@@ -43,11 +44,11 @@ FINEST, FINEST_CHILD = 10, 8
 SIZES = (160_000, 60_000, 25_000, 10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
 COARSEST = 4
 # Sizes compared again on all that was counted, and how near the best these are, in nats.
-CONTENDERS, NEAR = 6, 0.001
+CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 FIRST_RANKS = (4, 16, 48)  # where a search begins
-HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
+HOPELESS = 0.005  # nats per outcome by which a rank is worse than the best for the same tree
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
@@ -265,7 +266,7 @@ def choose_trees(
             break
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
-    kept = _contenders(trials, sample.is_all) if trials else (sizes[0] * share,)
+    kept = _contenders(trials, n_symbols, sample.is_all) if trials else (sizes[0] * share,)
     grown = grow_trees(training + heldout, n_symbols, FINEST, FINEST_CHILD)
     best = max(trials, key=lambda trial: trial.score) if trials else None
     # Where the context tree has no share in the mixture, its finer pasts need not be counted.
@@ -273,18 +274,25 @@ def choose_trees(
     return trees, ContextChoice(0.0, best.rank if best else 0, RIDGE, 1.0, None, kept, trials)
 
 
-def _contenders(trials: tuple[ContextTrial, ...], is_all: bool) -> tuple[float, ...]:
+def _contenders(
+    trials: tuple[ContextTrial, ...], n_symbols: int, is_all: bool
+) -> tuple[float, ...]:
     """Sizes to be compared again on all that was counted: those that are nearly the best.
 
-    More data than the sample may support finer contexts: then the next finer size is one too.
+    More data than the sample may support finer contexts: then the next finer size is one too, but
+    none whose counts would not fit in one table, which takes much longer to count.
     """
     best: dict[float, float] = {}
     for trial in trials:
         best[trial.split_at] = max(best.get(trial.split_at, -np.inf), trial.score)
     sizes = sorted(best, key=lambda size: -best[size])
     near = [size for size in sizes[:CONTENDERS] if best[size] > best[sizes[0]] - NEAR]
-    finer = [size for size in sizes if size < min(near)]
-    return tuple(near) if is_all else (*near, *sorted(finer)[-1:])
+    if is_all:
+        return tuple(near)
+    cells = {t.split_at: t.n_pasts * t.n_futures * n_symbols for t in trials}
+    finer = sorted(size for size in sizes if size < min(near))[-1:]
+    fitting = [size for size in (*near, *finer) if cells[size] <= MAX_CELLS]
+    return tuple(fitting or [max(near)])
 
 
 def grow_pasts(sample: Sample, n_symbols: int) -> Trees:
