@@ -68,8 +68,9 @@ class Followers:
             raise SojournError("the entries of a context tree do not fit its nodes")
         if np.any(self.symbol < 0) or np.any(self.symbol > self.n_symbols):
             raise SojournError("a context tree counts symbols that are not in the vocabulary")
-        inside = np.setdiff1d(np.arange(1, sizes["e"]), self.first)  # not the first of a node
-        if np.any(self.symbol[inside] <= self.symbol[inside - 1]):
+        begins = np.zeros(sizes["e"] + 1, bool)
+        begins[self.first] = True  # the first symbol of a node follows none
+        if np.any((self.symbol[1:] <= self.symbol[:-1]) & ~begins[1:-1]):
             raise SojournError("the symbols of a node of a context tree are ascending, each once")
         if np.any(self.count < 1) or not np.all((self.trust >= 0) & (self.trust <= 1)):
             raise SojournError("a context tree has positive counts and trust between 0 and 1")

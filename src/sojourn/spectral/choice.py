@@ -48,7 +48,7 @@ CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 FIRST_RANKS = (4, 16, 48)  # where a search begins
-HOPELESS = 0.005  # nats per outcome by which a rank is worse than the best for the same tree
+HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
@@ -177,16 +177,18 @@ class _Search:
         return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
 
     def near(self) -> list[int]:
-        """Ranks to begin with: the best so far, and those that were not hopeless for the last tree.
+        """Ranks to begin with: the best so far, and those that were not hopeless when last tried.
 
         A finer tree may make use of many directions where a coarse one has none.
         """
         if not self.trials:
             return list(FIRST_RANKS)
-        last = [trial for trial in self.trials if trial.split_at == self.trials[-1].split_at]
-        most = max(trial.score for trial in last)
-        hopeless = {trial.rank for trial in last if trial.score < most - HOPELESS}
-        return [self.best.rank, *(r for r in FIRST_RANKS if r not in hopeless)]
+        most: dict[float, float] = {}  # for each tree
+        for trial in self.trials:
+            most[trial.split_at] = max(most.get(trial.split_at, -np.inf), trial.score)
+        behind = {trial.rank: most[trial.split_at] - trial.score for trial in self.trials}
+        hopeful = (r for r in FIRST_RANKS if behind.get(r, 0.0) < HOPELESS)
+        return [self.best.rank, *hopeful]
 
     def improved(self, found: list[list[ContextTrial]]) -> bool:
         """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
