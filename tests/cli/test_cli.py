@@ -171,6 +171,18 @@ def test_scores_are_those_of_python(name, folder, capsys):
     assert steps["position"] == [str(t) for _ in range(6) for t in range(30)]
 
 
+def test_scores_of_sequences_that_end_count_their_ends(folder, tmp_path, capsys):
+    seqs, path = drawn(6, 30, seed=2), tmp_path / "ends.sojourn"
+    model = sj.ContextTree(ends=True).fit(drawn())
+    model.save(path)
+    found = table(run(capsys, "score", path, folder / "more.csv"))
+    assert numbers(found["per_symbol"]) == (model.score_samples(seqs) / 31).tolist()
+    steps = table(run(capsys, "score", "--steps", path, folder / "more.csv"))
+    assert numbers(steps["surprise"]) == np.concatenate(model.surprise(seqs)).tolist()
+    assert steps["symbol"] == [symbol for row in seqs for symbol in (*row, "END")]
+    assert steps["position"] == [str(t) for _ in range(6) for t in range(31)]
+
+
 def test_decoded_stays_and_states_are_those_of_python(folder, capsys):
     model, seqs = hsmm(), drawn(6, 30, seed=2)
     files = (folder / "hsmm.sojourn", folder / "more.csv")

@@ -24,13 +24,13 @@ def score(
     """Score each sequence by its log-probability in nats."""
     import numpy as np
 
+    from sojourn.estimators.base import outcomes, score_scan
+
     scan = scan or cluster is not None
     if steps and scan:
         raise click.UsageError("--steps is not for --scan or --cluster.")
     model = saved.load()
     if scan:
-        from sojourn.estimators.base import score_scan
-
         with options.client_of(cluster) as client, status("scoring"):
             found: Any = score_scan(model, data.scan(model), client)
         log_prob, observed = found.log_prob, found.observed
@@ -38,11 +38,27 @@ def score(
         found = data.read(model)
         with status("scoring"):
             if steps:
-                output.write(long(found, surprise=np.concatenate(model.surprise(found))))
+                output.write(_surprises(model, found))
                 return
-            log_prob, observed = model.score_samples(found), found.n_observed
+            log_prob, observed = model.score_samples(found), outcomes(found, model.ends)
     scores = {"log_prob": log_prob, "per_symbol": log_prob / np.maximum(observed, 1)}
     output.write({"id": found.ids, "length": found.lengths, **scores})
+
+
+def _surprises(model: Any, sequences: Any) -> dict[str, Any]:
+    """Columns with the surprise of each symbol and, where ends are modelled, of each END."""
+    import numpy as np
+
+    rows = model.surprise(sequences)
+    if not model.ends:
+        return long(sequences, surprise=np.concatenate(rows))
+    columns = long(sequences, surprise=np.concatenate([row[:-1] for row in rows]))
+    last: dict[str, Any] = {"id": sequences.ids, "position": sequences.lengths, "symbol": "END"}
+    last["surprise"] = np.array([row[-1] for row in rows])
+    return {
+        name: np.insert(np.asarray(column, object), sequences.offsets[1:], last.get(name, np.nan))
+        for name, column in columns.items()
+    }
 
 
 @click.command()

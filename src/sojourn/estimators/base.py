@@ -174,7 +174,7 @@ class SequenceModel(BaseEstimator, ABC):
         if (state is not None) + (symbol is not None) + bool(end) != 1:
             raise SojournError("pass one of state=, symbol= and end=True: what to wait for")
         if end and not self.ends:
-            raise SojournError("the model knows no ends; fit it with ends=True")
+            raise SojournError("the model knows no ends; fit it with ends=True (--ends)")
         if symbol is not None:
             known = np.flatnonzero(self.vocabulary_ == symbol)
             if known.size == 0:
@@ -205,7 +205,7 @@ class SequenceModel(BaseEstimator, ABC):
             hours if they had dates and no clock, by the mean gap after each symbol; else in steps.
         """
         if not self.ends:
-            raise SojournError("the model knows no ends; fit it with ends=True")
+            raise SojournError("the model knows no ends; fit it with ends=True (--ends)")
         kept = None if held_out is None else self._encode(held_out, None)
         return forecasts.remaining_time(self, self._encode(X, lengths), kept, coverage)
 
