@@ -74,6 +74,7 @@ class ContextTrial:
     ridge: float
     weight: float
     score: float
+    alone: float  # the score of the operators without the context tree
     n_judged: int  # outcomes that it was judged by
 
 
@@ -116,11 +117,11 @@ class _Heldout:
     beside: Floats  # p of each under the context tree
     ends: bool
 
-    def judge(self, operators: ContextOperators, contexts: Codes) -> tuple[float, float]:
-        """The best weight of the operators beside the context tree, and the score it gives."""
+    def judge(self, operators: ContextOperators, contexts: Codes) -> tuple[float, float, float]:
+        """The best weight of the operators beside the context tree, its score, and theirs alone."""
         filter = context_filter(operators, self.ends)
         prob = run_filter(filter, self.flat, contexts[self.nodes], self.fresh)[0][self.at]
-        return mixed(prob, self.beside)
+        return *mixed(prob, self.beside), float(np.log(prob).mean())
 
 
 def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
@@ -168,11 +169,17 @@ class _Search:
 
     @property
     def best(self) -> ContextTrial:
-        return max(self.trials, key=lambda trial: trial.score)
+        return max(self.trials, key=lambda trial: (trial.score, trial.alone))
 
     @property
     def largest(self) -> ContextTrial:
-        """The largest rank that is as good as the best: the model is learned from more than it."""
+        """The largest rank that is as good as the best: the model is learned from more than it.
+
+        Where the context tree alone is best, the operators still look further ahead than one step:
+        the best by themselves.
+        """
+        if self.best.weight == 0.0:
+            return max((t for t in self.trials if t.weight == 0.0), key=lambda t: t.alone)
         alike = [t for t in self.trials if t.split_at == self.best.split_at]
         return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
 
@@ -229,7 +236,7 @@ class _Search:
                 if grid[i] >= operators.rank < top:
                     grid = grid[: i + 1]  # the counts have no more directions
                     break
-            best = max(found, key=lambda i: found[i].score)
+            best = max(found, key=lambda i: (found[i].score, found[i].alone))
             waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
         return [found[i] for i in sorted(found)]
 
@@ -320,7 +327,9 @@ def learn_contexts(
     search = _Search.of(moments.heldout, moments.counts, ends)
     # Where nothing was held out to compare by: a small model, half of the mixture.
     small = max(min(ranks[-1], 4), ranks[0])
-    best = ContextTrial(sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, 0)
+    best = ContextTrial(
+        sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, -np.inf, 0
+    )
     if search.heldout:
         near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
         best = _best(search, moments.counts, sizes if planned else (), ranks, near, n_jobs, seed)
