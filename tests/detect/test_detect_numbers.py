@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sojourn as sj
-from sojourn import HSMM, AnomalyDetector
+from sojourn import HSMM, AnomalyDetector, cli
 
 
 def machine(rng, n_stays=12):
@@ -66,3 +66,40 @@ def test_other_methods_take_measurements(method):
     assert np.isfinite(found.score_samples(FRESH)).all()
     with pytest.raises(sj.SojournError, match=r"no channel .channel 0., which"):
         found.score_samples(sj.Signals.from_arrays(FRESH, channels=["a", "b"]))
+
+
+def test_a_stream_of_measurements_raises_alarms_for_unusual_steps_only(detector):
+    stream = detector.stream(rate=0.01)
+    # Of some 4,000 normal steps; 240 fresh ones give two alarms on average, over twelve never.
+    steps = [stream.update(row) for row in np.concatenate(FRESH[:4])]
+    assert sum(step.alarm for step in steps) <= 12
+    own = detector.model_.stream()
+    assert [step.surprise for step in steps[:9]] == [own.update(row) for row in FRESH[0][:9]]
+    assert not stream.update(None).alarm
+    assert not stream.update([np.nan, np.nan]).alarm
+    assert stream.update({"channel 0": 1e6, "channel 1": 30.0}).alarm
+
+
+def test_a_stream_of_one_channel_takes_numbers():
+    X = [np.random.default_rng(i).normal(size=20) for i in range(20)]
+    stream = AnomalyDetector(HSMM(1, 2, max_iter=3), cv=2).fit(X).stream(rate=0.1)
+    assert np.isfinite(stream.update(0.1).surprise)
+    assert stream.update(9.0).alarm
+
+
+def test_a_model_of_ends_of_measurements_can_be_the_detectors():
+    X = [np.random.default_rng(i).normal(size=5 + i % 3) for i in range(30)]
+    found = AnomalyDetector(HSMM(1, 2, max_iter=3, ends=True), cv=2).fit(X)
+    assert found.pvalues([np.full(6, 9.0)]) <= 0.05
+    assert "above" in found.explain([np.full(6, 9.0)])[0].reasons[0].text
+
+
+def test_a_report_on_measurements_is_refused_with_what_to_use_instead(detector, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    page, saved = tmp_path / "r.html", tmp_path / "d.sojourn"
+    for model in (detector, detector.model_):
+        with pytest.raises(sj.SojournError, match=r"symbols only.*detector\.explain.*plot\.signal"):
+            sj.write_report(model, FRESH[:3], page)
+    detector.save(saved)
+    assert cli.run(["report", str(saved), "absent.csv", "-o", str(page)]) == 1
+    assert "symbols only" in capsys.readouterr().err

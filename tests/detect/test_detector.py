@@ -310,3 +310,47 @@ def test_the_command_detects(tmp_path, capsys):
     assert cli.run(["score", file, odd, "-q"]) == 0
     assert cli.run(["info", file]) == 0
     assert "training sequences,60" in capsys.readouterr().out
+
+
+CASES = [["ask"] + ["check"] * (1 + i % 3) + (["pay"] if i % 4 else ["refuse"]) for i in range(100)]
+
+
+@pytest.mark.parametrize("method", ["combined", "residual"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        sj.SpectralHSMM(2, 2, ends=True),
+        sj.HSMM(2, 3, max_iter=3, ends=True),
+        sj.ContextTree(ends=True),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_model_of_ends_can_be_the_detectors(model, method):
+    found = sj.AnomalyDetector(model, method=method).fit(CASES)  # folds that hold all kinds
+    odd = [["refuse", "ask", "check", "ask"], []]
+    assert (found.pvalues(odd) <= 0.05).all()
+    assert all(why.reasons for why in found.explain(odd))
+    # Streams have steps, not ends: no normal step is compared with an end.
+    assert found.steps_.surprise.n == sum(map(len, CASES))
+
+
+def test_the_end_of_a_model_of_ends_counts_in_the_likelihood():
+    found = sj.AnomalyDetector(sj.ContextTree(ends=True), cv=2).fit(CASES)
+    whole = found._encode(CASES[:1], None)
+    values = found._views(0, whole)["likelihood"]
+    expected = -found.fold_models_[0].score_samples(CASES[:1]) / len(CASES[0])
+    np.testing.assert_allclose(values, expected, rtol=1e-12)  # sums in another order
+
+
+def test_the_command_line_detects_and_reports_with_a_model_of_ends(tmp_path, capsys):
+    data, model, page = (str(tmp_path / name) for name in ("d.csv", "m.sojourn", "r.html"))
+    rows = [f"{i},{t},{s}" for i, case in enumerate(CASES) for t, s in enumerate(case)]
+    (tmp_path / "d.csv").write_text("\n".join(["id,time,symbol", *rows]), "utf-8")
+    sizes = ["--states", "2", "--max-duration", "3", "--max-iter", "3", "--ends", "--detector"]
+    for args in (
+        ["fit", data, *sizes, "-o", model],
+        ["detect", model, data],
+        ["score", model, data, "--steps"],
+        ["report", model, data, "-o", page, "--worst", "2"],
+    ):
+        assert cli.run(args) == 0, capsys.readouterr().err

@@ -107,3 +107,9 @@ def test_refusals(draw, message):
     with pytest.raises(sj.SojournError, match=message):
         draw()
     plt.close("all")
+
+
+def test_a_timeline_of_a_model_of_ends_is_as_long_as_the_sequence():
+    seqs = [["a", "b", "b"], ["a", "b"]] * 10
+    ax = plot.timeline(sj.ContextTree(ends=True).fit(seqs), seqs)
+    assert ax.get_xlim() == (0, 3)

@@ -113,9 +113,10 @@ def report(
     saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
 ) -> None:
     """Write an HTML page: which sequences are abnormal, where and why."""
-    from sojourn.report import write_report
+    from sojourn.report import check_symbols, write_report
 
     model, unknown = _loaded(saved, normal or page["contamination"])
+    check_symbols(model)
     sequences = data.read(model, unknown)
     known = data.labels(labels, sequences) if labels else None
     usual = Data(normal, data.how | {"quiet": True}).read(model, unknown) if normal else None

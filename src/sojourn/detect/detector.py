@@ -21,7 +21,7 @@ from sojourn.detect.combination import Evidence, learn_evidence
 from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain, learn_norms
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
-from sojourn.detect.numbers import density_of
+from sojourn.detect.numbers import density_of, surprises, usual_surprise
 from sojourn.detect.residuals import (
     Whitening,
     learn_whitenings,
@@ -29,7 +29,7 @@ from sojourn.detect.residuals import (
     scale_distances,
 )
 from sojourn.detect.stream import AlarmStream, learn_steps
-from sojourn.detect.views import steps_surprise, views
+from sojourn.detect.views import views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
@@ -288,7 +288,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         model = self.model_
         if self.unknown != "error" and model.unknown == "error":
             model = copy(model).set_params(unknown="missing")
-        return AlarmStream(model.stream(), seen, self.steps_, rate, self.unknown)
+        units = None if density_of(model) is None else usual_surprise(model)
+        return AlarmStream(model.stream(), seen, self.steps_, rate, self.unknown, units)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted detector to a file, atomically; `sojourn.load` reads it.
@@ -362,7 +363,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         for fold, part in enumerate(held):
             model = self.model_ if self.model_.has_states else self._fold_model(fold)
             codes = np.split(part.known.codes, part.known.offsets[1:-1])
-            found = zip(steps_surprise(model, part.known), codes, strict=True)
+            found = zip(surprises(model, part.known)[0], codes, strict=True)
             rows += [row[code >= 0] for row, code in found]
         return rows
 

@@ -19,9 +19,8 @@ from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
-from sojourn.detect.numbers import far_values, state_names
+from sojourn.detect.numbers import far_values, state_names, surprises
 from sojourn.detect.residuals import symbol_counts
-from sojourn.detect.views import steps_surprise
 from sojourn.errors import SojournError
 from sojourn.exact.viterbi import Segment
 
@@ -143,7 +142,7 @@ class Norms:
 
 def learn_norms(model: Any, sequences: Sequences) -> Norms:
     """Statistics of normal sequences under a model; those of states are empty if it has none."""
-    steps = np.concatenate(steps_surprise(model, sequences))[sequences.codes >= 0]
+    steps = np.concatenate(surprises(model, sequences)[0])[sequences.codes >= 0]
     steps = steps[np.isfinite(steps)]
     surprise = np.array([0.0, 1.0])
     if steps.size:  # of a density it may be negative

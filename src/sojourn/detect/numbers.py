@@ -39,6 +39,14 @@ def usual_surprise(model: Any) -> float:
     return float(0.5 * np.log(2 * np.pi * variance[known]).sum())
 
 
+def surprises(model: Any, sequences: Sequences) -> tuple[list[Floats], Floats]:
+    """Surprise of the steps of each sequence; and of its end, zero if the model has no ends."""
+    rows, usual = model.surprise(sequences), usual_surprise(model)
+    pairs = list(zip(rows, sequences.lengths.tolist(), strict=True))
+    ends = np.array([row[length:].sum() for row, length in pairs])
+    return [row[:length] - usual for row, length in pairs], ends
+
+
 def state_names(model: Any) -> list[str]:
     """States with what they mostly emit."""
     density, top = model.params_.density, model.params_.emission.argmax(axis=1)

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
-from sojourn.detect.numbers import blank_like, usual_surprise, value_residuals
+from sojourn.detect.numbers import blank_like, surprises, value_residuals
 from sojourn.errors import SojournError
 from sojourn.exact.expected_counts import expected_counts_each, state_probabilities
 
@@ -138,8 +138,8 @@ def _possible_residuals(
 
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     """Residuals by block, one row per sequence; the model can produce each of the sequences."""
-    n, counts, usual = len(sequences), symbol_counts(sequences), usual_surprise(model)
-    steps = [row - usual for row in model.surprise(sequences)]
+    n, counts = len(sequences), symbol_counts(sequences)
+    steps, _ = surprises(model, sequences)  # an end is no symbol
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {
         "symbol": _root_shares(counts),
@@ -231,7 +231,8 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     if isinstance(sequences, Signals):
         gamma = state_probabilities(params, sequences, **how)
         emissions = value_residuals(model, sequences, gamma)
-    n, root, n_stays = len(sequences), np.sqrt(sequences.lengths)[:, None], stays.sum(axis=2) + 1
+    n, n_stays = len(sequences), stays.sum(axis=2) + 1
+    root = np.sqrt(np.maximum(sequences.lengths, 1))[:, None]
     return {
         "state": (occupancy(sequences) - occupancy(blank)[of_length]) / root,
         "transition": transition.reshape(n, -1) / root,

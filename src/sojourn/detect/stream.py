@@ -8,10 +8,10 @@ and a fraction `rate` of the steps raises an alarm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,8 @@ class AlarmStream:
         Fraction of normal steps that may raise an alarm.
     unknown : {"novel", "missing", "error"}
         As in `AnomalyDetector`.
+    units : float, optional
+        Of a model of numbers, the surprise that depends on their units alone; no number is novel.
 
     Examples
     --------
@@ -138,6 +140,7 @@ class AlarmStream:
         steps: NormalSteps,
         rate: float,
         unknown: str,
+        units: float | None = None,
     ) -> None:
         least = 1 / (steps.both.n + 1)
         if check_rate("rate", rate, "normal steps") < least:
@@ -147,6 +150,7 @@ class AlarmStream:
                 f"the detector on more sequences"
             )
         self.scorer, self.rate, self.unknown = scorer, rate, unknown
+        self._numbers, self._units = units is not None, units or 0.0
         self._seen, self._steps, self._least, self._recent = seen, steps, least, steps.usual
 
     @property
@@ -154,21 +158,24 @@ class AlarmStream:
         """Number of symbols so far."""
         return self.scorer.n_seen
 
-    def update(self, symbol: str | int | None) -> Step:
+    def update(self, symbol: Any) -> Step:
         """Surprise, p-value and alarm of the next symbol.
 
         Parameters
         ----------
         symbol : str, int or None
-            None for a missing one, which raises no alarm.
+            None for a missing one, which raises no alarm. Of a model of numbers, the values of all
+            channels: a number, a row or a mapping, NaN where one is missing.
         """
-        if symbol is not None and self.unknown == "novel" and symbol not in self._seen:
+        missing = symbol is None or (self._numbers and _all_missing(symbol))
+        novel = not (missing or self._numbers) and self.unknown == "novel"
+        if novel and symbol not in self._seen:
             self.scorer.update(None)
             return Step(float("inf"), self._least, True)
         surprise = self.scorer.update(symbol)
-        if symbol is None:
+        if missing:
             return Step(0.0, 1.0, False)
-        value = min(surprise, MOST_SURPRISE)
+        value = min(surprise - self._units, MOST_SURPRISE)
         self._recent = KEEP * self._recent + (1 - KEEP) * value
         p = self._steps.pvalue(value, self._recent)
         return Step(surprise, p, p <= self.rate)
@@ -184,3 +191,9 @@ class AlarmStream:
         other = copy(self)
         other.scorer = self.scorer.fork()
         return other
+
+
+def _all_missing(values: Any) -> bool:
+    """Whether a step has no value in any channel."""
+    row = [*values.values()] if isinstance(values, Mapping) else np.atleast_1d(values)
+    return all(value is None or value != value for value in row)

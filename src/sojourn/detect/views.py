@@ -1,6 +1,7 @@
 """Views of a sequence: kinds of evidence, each one number, higher for the more unusual.
 
-- likelihood: mean surprise of a symbol under the model; stretch: that of the worst ten in a row.
+- likelihood: mean surprise of a symbol under the model, with that of the end if it has ends;
+  stretch: that of the worst ten in a row.
 - contexts: mean surprise after contexts of up to six symbols; novelty: the strangest symbol after a
   past that normal sequences have often and never continue so.
 - residuals by block (`residuals`): observed minus expected counts, stays among them.
@@ -14,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
-from sojourn.detect.numbers import usual_surprise
+from sojourn.detect.numbers import surprises
 from sojourn.detect.residuals import Whitening, residuals
 
 Floats = NDArray[np.float64]
@@ -33,10 +33,11 @@ def views(
     """The value of each view for each sequence, (n,) each."""
     sequences, after = encoded.known, contexts.follows(encoded)
     parts = np.split(after.surprise, after.offsets[1:-1])  # each with its end
-    rows = [np.minimum(steps, MOST_SURPRISE) for steps in steps_surprise(model, sequences)]
+    steps_of, end_of = surprises(model, sequences)
+    rows, ends = [np.minimum(s, MOST_SURPRISE) for s in steps_of], np.minimum(end_of, MOST_SURPRISE)
     observed, known = encoded.given.n_observed, np.maximum(sequences.n_observed, 1)
     found = {
-        "likelihood": np.array([steps.sum() for steps in rows]) / known,
+        "likelihood": (np.array([steps.sum() for steps in rows]) + ends) / known,
         "stretch": np.array([worst_stretch(steps) for steps in rows]),
         "contexts": np.array([steps.sum() for steps in parts]) / (observed + 1),
         "novelty": np.maximum.reduceat(after.novelty, after.offsets[:-1]),
@@ -52,13 +53,6 @@ def views(
             # Not the logarithm that `distance` is, in which extremes are hardly further off.
             found[name][possible] = np.sqrt(np.expm1(whitenings[name].distance(block)))
     return found
-
-
-def steps_surprise(model: Any, sequences: Sequences) -> list[Floats]:
-    """Surprise of the symbols of each sequence, without that of its end."""
-    usual = usual_surprise(model)
-    rows = zip(model.surprise(sequences), sequences.lengths.tolist(), strict=True)
-    return [steps[:length] - usual for steps, length in rows]
 
 
 def worst_stretch(steps: Floats) -> float:

@@ -57,7 +57,8 @@ class NumbersScorer(HSMMScorer):
                 raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
             table = {name: [symbol[name]] for name in self._channels}
             return float(self._score(Signals.from_table(table))[0])
-        row = np.atleast_1d(np.asarray(np.nan if symbol is None else symbol, dtype=np.float64))
+        absent_row = np.full(len(self._channels), np.nan)
+        row = np.atleast_1d(np.asarray(absent_row if symbol is None else symbol, dtype=np.float64))
         return float(self._score(as_signals([row[None]]))[0])
 
     def update_many(self, symbols: Any) -> Floats:

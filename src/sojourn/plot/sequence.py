@@ -78,8 +78,9 @@ def timeline(
         ticks.append(len(names))
         labels.append("state")
         y += 1.0
-    surprise = np.where(np.isfinite(s := inner.surprise(one)[0]), s, 0.0)
-    height = surprise / max(float(surprise.max()), 1e-9) * SURPRISE_LANES
+    s = inner.surprise(one)[0][: len(one.codes)]  # without that of an end
+    surprise = np.where(np.isfinite(s), s, 0.0)
+    height = surprise / max(float(surprise.max(initial=0.0)), 1e-9) * SURPRISE_LANES
     ax.stairs(y + height, np.arange(len(surprise) + 1), baseline=y, fill=True, color=QUIET)
     ticks.append(len(names) + 2 + int(SURPRISE_LANES / 2))
     labels.append("surprise")

@@ -22,6 +22,17 @@ from sojourn.storage.atomic import atomic_write
 ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
+def check_symbols(model: Any) -> None:
+    """Refuse a model, or a detector with one, of measurements."""
+    params = getattr(getattr(model, "model_", model), "params_", None)
+    if getattr(params, "density", None) is not None:
+        raise SojournError(
+            "a report is for symbols only, and this is a model of measurements; use "
+            "detector.explain (on the command line, sojourn detect) for what is abnormal and why, "
+            "and sj.plot.signal for a picture of a channel and its states"
+        )
+
+
 def write_report(
     model: Any,
     X: Any,
@@ -80,6 +91,7 @@ def write_report(
             f"a report needs {error.name}, which is not installed; pip install 'sojourn[report]'"
         ) from None
     del matplotlib
+    check_symbols(model)
     from sojourn.report.contents import contents
 
     page = contents(model, X, labels, normal, normal_label, contamination, title, worst)

@@ -42,7 +42,8 @@ def contents(
     """All that the page shows, by the names in its template."""
     detector, calibrated = _detector(model, X, normal, contamination)
     inner = detector.model_
-    encoded = encode(X, None, inner.vocabulary_, detector.unknown)
+    empty = getattr(inner, "ends", False)
+    encoded = encode(X, None, inner.vocabulary_, detector.unknown, empty)
     sequences = encoded.given
     known = None if labels is None else read_known(labels, len(sequences), normal_label)
     scores = np.asarray(detector.score_samples(sequences), dtype=float)
