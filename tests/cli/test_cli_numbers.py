@@ -45,5 +45,15 @@ def test_sensors_are_fitted_and_asked_about(folder, capsys):
     ahead = run(capsys, "predict", model, *data)
     assert [row["channel"] for row in ahead[:2]] == ["speed", "temp"]
     assert float(ahead[0]["5 %"]) < float(ahead[0]["mean"]) < float(ahead[0]["95 %"])
+    steps = run(capsys, "forecast", model, *data, "--horizon", 2)
+    assert [(row["step"], row["channel"]) for row in steps[1:4]] == [
+        ("1", "temp"),
+        ("2", "speed"),
+        ("2", "temp"),
+    ]
+    first = [row for row in steps if row["step"] == "1"]
+    assert [{**row, "step": "1"} for row in ahead] == first
+    by_name = run(capsys, "forecast", model, *data, "--state", "state 1")
+    assert by_name == run(capsys, "forecast", model, *data, "--state", 1)
     drawn = run(capsys, "sample", model, "--length", 4, "--states")
     assert list(drawn[0]) == ["id", "position", "speed", "temp", "state"]

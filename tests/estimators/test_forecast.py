@@ -163,6 +163,8 @@ def test_means_and_quantiles_of_a_geometric_wait():
         (MODEL, {"end": True, "state": 1}, "pass one of state=, symbol= and end=True"),
         (MODEL, {"symbol": "z"}, "symbol is 'z', which is not in the vocabulary"),
         (MODEL, {"state": 2}, "state is 2; there are states 0 to 1"),
+        (MODEL, {"state": 1.5}, "state is 1.5; there are .* 'state 0', 'state 1'"),
+        (MODEL, {"state": "C"}, "state is 'C'; there are .* 'state 0', 'state 1'"),
         (SPECTRAL, {"state": 0}, "state= is for HSMM; a SpectralHSMM has no states"),
         (
             fitted(sj.Params.random(2, 2, 3, rng=0), ends=False),
@@ -174,6 +176,28 @@ def test_means_and_quantiles_of_a_geometric_wait():
 def test_waits_that_cannot_be(model, what, message):
     with pytest.raises(sj.SojournError, match=message):
         model.time_to([["a"]], **what)
+
+
+def test_a_state_to_wait_for_is_given_by_its_name_too():
+    model = fitted(PARAMS).name_states(["A", "C"])
+    by_name, by_number = (model.time_to(DATA, state=state) for state in ("C", np.int64(1)))
+    np.testing.assert_array_equal(by_name.probabilities, by_number.probabilities)
+
+
+NUMBERS = [np.random.default_rng(i).normal(size=20) for i in range(20)]
+
+
+def test_a_forecast_of_numbers_is_predict_next_at_each_step():
+    model = sj.HSMM(2, 4, max_iter=3).fit(NUMBERS)
+    found = model.forecast(NUMBERS[:3], horizon=2)
+    assert found.mean.shape == (3, 2, 1)
+    assert found.quantiles.shape == (3, 2, 3, 1)
+    for h in (1, 2):
+        one = model.predict_next(NUMBERS[:3], horizon=h)
+        for name in ("mean", "quantiles", "states", "ended"):
+            np.testing.assert_array_equal(getattr(found, name)[:, h - 1], getattr(one, name))
+    with pytest.raises(sj.SojournError, match="prefixes=True is for models of symbols"):
+        model.forecast(NUMBERS[:3], prefixes=True)
 
 
 # ---- remaining time ----------------------------------------------------------------------------
@@ -252,3 +276,23 @@ def test_remaining_time_needs_ends_and_times():
         model.remaining_time([["a"]], held_out=[["a", "b"]])
     with pytest.raises(sj.SojournError, match="coverage is 2; expected a probability"):
         model.remaining_time([["a"]], coverage=2)
+
+
+def test_remaining_time_of_numbers_takes_numbers_held_out():
+    model = sj.HSMM(2, 4, ends=True, max_iter=3).fit(NUMBERS[:10])
+    found = model.remaining_time([NUMBERS[0][:5]], held_out=NUMBERS[10:])
+    assert 0.0 <= found.low[0] <= found.time[0] <= found.high[0] <= 19.0  # steps after the first
+
+
+def test_remaining_time_is_exact_where_many_held_out_cases_began_alike():
+    cases = [
+        ["ask"] + ["check"] * (1 + i % 3) + (["pay"] if i % 4 else ["refuse"]) for i in range(200)
+    ]
+    model = sj.SpectralHSMM(ends=True).fit(cases[:100])
+    begun = [["ask"], ["ask", "check", "check", "check"], ["ask", "check", "pay"]]
+    found = model.remaining_time(begun, held_out=cases[100:])
+    assert found.time.tolist() == [3.0, 1.0, 0.0]
+    assert found.low.tolist() == [2.0, 1.0, 0.0]
+    assert found.high.tolist() == [4.0, 1.0, 0.0]
+    with pytest.raises(sj.SojournError, match="held_out holds no symbols"):
+        model.remaining_time(begun, held_out=[[]])

@@ -306,6 +306,17 @@ def test_channels_are_matched_by_name(fitted):
         model.score_samples(renamed)
 
 
+def test_more_channels_than_the_model_observes_are_an_error():
+    rows = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(4)]
+    model = HSMM(2, 3, max_iter=1).fit([row[:, :1] for row in rows])
+    with pytest.raises(SojournError, match="X has 2 channels, and the model observes 1 channel"):
+        model.score(rows)
+    with pytest.raises(SojournError, match="X has 2 channels"):
+        model.stream().update(rows[0][0])
+    picked = HSMM(2, 3, max_iter=1, emissions=em.Channels({"channel 0": em.Gaussian()})).fit(rows)
+    assert np.isfinite(picked.score(rows))  # Channels leave out those that they do not name
+
+
 def test_fewer_steps_than_parameters_stay_regular():
     model = HSMM(3, 2, max_iter=10).fit([np.random.default_rng(0).normal(size=(8, 3))])
     assert np.isfinite(model.params_.density.covariances).all()

@@ -101,14 +101,19 @@ def predict(saved: Saved, data: Data, horizon: int, top: int, output: Output) ->
     with status("predicting"):
         p = model.predict_next(sequences, horizon=horizon)
     if getattr(model, "channels_", ()):
-        low, median, high = np.moveaxis(p.quantiles, 1, 0)
-        columns = {"mean": p.mean, "5 %": low, "50 %": median, "95 %": high}
-        ids = np.repeat(sequences.ids, len(p.channels))
-        channels = np.tile(p.channels, len(sequences))
-        flat = {name: table.ravel() for name, table in columns.items()}
-        output.write({"id": ids, "channel": channels, **flat})
+        output.write({"id": np.repeat(sequences.ids, len(p.channels)), **_expected(p)})
         return
     output.write(_likeliest(model, sequences.ids, p, top))
+
+
+def _expected(values: Any) -> dict[str, Any]:
+    """Columns with the mean and quantiles of each channel, of `NextValues` of any shape."""
+    import numpy as np
+
+    low, median, high = np.moveaxis(values.quantiles, -2, 0)
+    columns = {"mean": values.mean, "5 %": low, "50 %": median, "95 %": high}
+    channels = np.tile(values.channels, values.mean.size // len(values.channels))
+    return {"channel": channels, **{name: table.ravel() for name, table in columns.items()}}
 
 
 def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
@@ -130,7 +135,7 @@ def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
 @click.option("--horizon", type=int, default=1, help="Number of steps ahead. [1]")
 @click.option("--top", type=int, default=3, help="Number of most probable symbols; 0: all. [3]")
 @click.option("--time-to", metavar="SYMBOL", help="How long until this symbol comes first.")
-@click.option("--state", type=int, help="How long until this state comes first (HSMM).")
+@click.option("--state", help="How long until this state, or one of this name, comes first (HSMM).")
 @click.option("--end", is_flag=True, help="How long until each sequence ends.")
 @writes_results
 def forecast(
@@ -139,7 +144,7 @@ def forecast(
     horizon: int,
     top: int,
     time_to: str | None,
-    state: int | None,
+    state: str | None,
     end: bool,
     output: Output,
 ) -> None:
@@ -150,7 +155,14 @@ def forecast(
     sequences = data.read(model)
     if time_to is None and state is None and not end:
         with status("forecasting"):
-            p = model.forecast(sequences, horizon).probabilities
+            found = model.forecast(sequences, horizon)
+        if getattr(model, "channels_", ()):
+            n = len(found.channels)
+            step = np.tile(np.repeat(np.arange(1, horizon + 1), n), len(sequences))
+            ids = np.repeat(sequences.ids, horizon * n)
+            output.write({"id": ids, "step": step, **_expected(found)})
+            return
+        p = found.probabilities
         columns = _likeliest(
             model, np.repeat(sequences.ids, horizon), p.reshape(-1, p.shape[2]), top
         )
@@ -161,7 +173,8 @@ def forecast(
     if time_to is not None and model.vocabulary_.dtype.kind == "i":
         symbol = int(time_to) if time_to.isdigit() else time_to
     with status("forecasting"):
-        wait = model.time_to(sequences, symbol=symbol, state=state, end=end)
+        place = int(state) if state is not None and state.isdecimal() else state
+        wait = model.time_to(sequences, symbol=symbol, state=place, end=end)
     quantiles = {f"{q:.0%}": wait.quantile(q) for q in (0.05, 0.5, 0.95)}
     chance = {"probability": wait.probability, "mean": wait.mean}
     output.write(

@@ -138,7 +138,8 @@ class SequenceModel(BaseEstimator, ABC):
         Forecast
             With `probabilities` (n, horizon, n_outcomes), `outcomes` (the symbols and, with ends,
             `sojourn.END`) and `likeliest`, the likeliest continuation of each. With `prefixes` a
-            list of arrays (length + 1, horizon, n_outcomes), the empty prefix first.
+            list of arrays (length + 1, horizon, n_outcomes), the empty prefix first. Of numbers,
+            the tuple of `predict_next`, its arrays with the step as second axis.
         """
         return forecasts.forecast(self, self._encode(X, lengths), horizon, prefixes)
 
@@ -146,7 +147,7 @@ class SequenceModel(BaseEstimator, ABC):
         self,
         X: Any,
         *,
-        state: int | None = None,
+        state: int | str | None = None,
         symbol: Any = None,
         end: bool = False,
         lengths: Any = None,
@@ -159,8 +160,8 @@ class SequenceModel(BaseEstimator, ABC):
         X, lengths
             As in `fit`.
         state, symbol, end
-            One of them: a state (of an `HSMM`), a symbol, or the end of the sequence (of a model
-            with ``ends=True``): the remaining life of a machine, the rest of a case.
+            One of them: a state (of an `HSMM`) or its name, a symbol, or the end of the sequence
+            (of a model with ``ends=True``): the remaining life of a machine, the rest of a case.
         horizon : int
             Most steps that are looked ahead.
 
@@ -193,8 +194,9 @@ class SequenceModel(BaseEstimator, ABC):
         X, lengths
             As in `fit`: sequences under way.
         held_out : Sequences, optional
-            Complete sequences that the model was not fitted to. Of their prefixes, those with about
-            the same estimate give the median and an interval that covers as many as it should.
+            Complete sequences that the model was not fitted to. Of their prefixes, those with the
+            same mean, or about the same where these are few, give the median and an interval that
+            covers as many as it should.
         coverage : float
             Probability that the interval is to have.
 
@@ -217,7 +219,7 @@ class SequenceModel(BaseEstimator, ABC):
         return {"clock_": data.clock, "gaps_": forecasts.mean_gaps(data)}
 
     @abstractmethod
-    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+    def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         """When a state, a symbol or, if neither is given, the end comes first."""
 
     def save(self, path: str | os.PathLike[str], *, moments: bool = True) -> None:

@@ -14,6 +14,7 @@ from sojourn.data.clock import seconds
 from sojourn.data.end import END
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
+from sojourn.estimators.numbers import NextValues
 from sojourn.exact.hitting import MOST
 
 if TYPE_CHECKING:
@@ -158,31 +159,33 @@ def remaining_time(
     """How long until each sequence ends; see `SequenceModel.remaining_time`."""
     if not 0.0 < coverage < 1.0:
         raise SojournError(f"coverage is {coverage!r}; expected a probability between 0 and 1")
-    estimate, low, high, unit = _expected_rest(model, sequences, coverage)
+    key, estimate, low, high, unit = _expected_rest(model, sequences, coverage)
     if held_out is not None:
+        if held_out.n_total == 0:
+            raise SojournError("held_out holds no symbols; expected complete sequences")
         parts, _ = all_prefixes(held_out)
-        predicted, _, _, _ = _expected_rest(model, parts, coverage)
+        predicted = _expected_rest(model, parts, coverage)[0]
         actual = _actual_rest(model, held_out)
-        estimate, low, high = _calibrated(estimate, predicted, actual, coverage)
+        estimate, low, high = _calibrated(key, predicted, actual, coverage)
     return Remaining(estimate, low, high, unit)
 
 
 def _expected_rest(
     model: SequenceModel, sequences: Sequences, coverage: float
-) -> tuple[Floats, Floats, Floats, str]:
-    """An estimate for each sequence, an interval where the distribution has one, and the unit."""
+) -> tuple[Floats, Floats, Floats, Floats, str]:
+    """The mean, an estimate, an interval where the distribution has one, and the unit."""
     hits = model._hits(sequences, None, None, MOST)
     gaps = getattr(model, "gaps_", None)
     if gaps is None:
         wait, outer = TimeTo(*hits[:3], *model.step_), (1.0 - coverage) / 2.0
         time, low, high = (wait.quantile(q) - wait.step for q in (0.5, outer, 1.0 - outer))
-        return time, low, high, wait.unit
+        return wait.mean, time, low, high, wait.unit
     # The gap after the last event, if another follows, and those after the events to come.
     last = np.where(sequences.lengths > 0, sequences.codes[sequences.offsets[1:] - 1], -1)
     after = np.where(last >= 0, gaps[0][last], 0.0) * (1.0 - hits.first[:, 0])
     time = after + hits.symbols @ gaps[1]
     none = np.full(len(time), np.nan)
-    return time / HOUR, none, none, "hours"
+    return time / HOUR, time / HOUR, none, none, "hours"
 
 
 def _actual_rest(model: SequenceModel, sequences: Sequences) -> Floats:
@@ -196,25 +199,34 @@ def _actual_rest(model: SequenceModel, sequences: Sequences) -> Floats:
 
 
 def _calibrated(
-    estimate: Floats, predicted: Floats, actual: Floats, coverage: float
+    key: Floats, predicted: Floats, actual: Floats, coverage: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Median and interval of what was held out and had about the same estimate.
-
-    The quantiles are those of conformal prediction: of k neighbours and one more.
-    """
+    """Median and interval of what was held out and had the same key, or about the same."""
     order = np.argsort(predicted, kind="stable")
     predicted, actual = predicted[order], actual[order]
     k = min(len(actual), max(40, min(len(actual) // 20, 1000)))
-    at = np.searchsorted(predicted, estimate)
-    first = np.clip(at - k // 2, 0, len(actual) - k)
-    near = np.sort(actual[first[:, None] + np.arange(k)], axis=1)
-    near = np.pad(near, ((0, 0), (1, 1)), constant_values=(0.0, np.inf))
+    slack = np.where(np.isfinite(key), 1e-9 * (1.0 + np.abs(key)), 0.0)  # of rounding
+    first = np.searchsorted(predicted, key - slack)
+    last = np.searchsorted(predicted, key + slack, side="right")
+    # Those with the same key, if they are enough for an interval; else the k nearest.
+    few = last - first < min(k, 2.0 / (1.0 - coverage) - 1.0)
+    start = np.clip((first + last) // 2 - k // 2, 0, len(actual) - k)
+    windows = np.stack([np.where(few, start, first), np.where(few, start + k, last)], axis=1)
+    windows, which = np.unique(windows, axis=0, return_inverse=True)
+    found = np.array([_interval(np.sort(actual[a:b]), coverage) for a, b in windows])
+    time, low, high = found[which.reshape(-1)].T
+    return time, low, high
+
+
+def _interval(near: Floats, coverage: float) -> tuple[float, float, float]:
+    """Median and interval of sorted times, by the quantiles of conformal prediction."""
+    k = len(near)
+    median = (near[(k - 1) // 2] + near[k // 2]) / 2.0
+    near = np.concatenate([[0.0], near, [np.inf]])
     low = int(np.floor((1.0 - coverage) / 2.0 * (k + 1)))
-    high, only = (int(np.ceil(q * (k + 1))) for q in ((1.0 + coverage) / 2.0, coverage))
     # Where so many end at once that nothing lies below the interval, all of the rest is above it.
-    at_once = near[:, low] == near[:, min(1, k)]
-    top = np.where(at_once, near[:, only], near[:, high])
-    return np.median(near[:, 1:-1], axis=1), near[:, low], top
+    share = coverage if near[low] == near[1] else (1.0 + coverage) / 2.0
+    return median, near[low], near[int(np.ceil(share * (k + 1)))]
 
 
 def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes: bool) -> Any:
@@ -222,9 +234,18 @@ def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes:
     steps = range(1, positive_int("horizon", horizon) + 1)
     outcomes = (*model.vocabulary_.tolist(), *((END,) if model.ends else ()))
     if not prefixes:
-        rows = np.stack([model.predict_next(sequences, horizon=h) for h in steps], axis=1)
+        ahead = [model.predict_next(sequences, horizon=h) for h in steps]
+        if isinstance(ahead[0], NextValues):
+            mean, quantiles, states, ended = (
+                np.stack([getattr(values, name) for values in ahead], axis=1)
+                for name in ("mean", "quantiles", "states", "ended")
+            )
+            return ahead[0]._replace(mean=mean, quantiles=quantiles, states=states, ended=ended)
+        rows = np.stack(ahead, axis=1)
         likeliest = [_continued(model, row, outcomes, horizon) for row in sequences]
         return Forecast(rows, outcomes, likeliest)
+    if getattr(model, "channels_", ()):
+        raise SojournError("prefixes=True is for models of symbols, and this one is of numbers")
     return [
         np.stack([np.stack([p[h - 1] for p in ahead]) for h in steps], axis=1)
         for ahead in (_walk(model, row, list(steps)) for row in sequences)
@@ -263,13 +284,4 @@ def all_prefixes(sequences: Sequences) -> tuple[Sequences, NDArray[np.int64]]:
     lengths = np.arange(len(owner)) - sequences.offsets[owner] + 1
     offsets = offsets_of(lengths)
     at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - sequences.offsets[owner], lengths)
-    times = None if sequences.times is None else sequences.times[at]
-    made = Sequences(
-        sequences.codes[at],
-        offsets,
-        sequences.vocabulary,
-        np.arange(len(owner)),
-        times=times,
-        clock=sequences.clock,
-    )
-    return made, owner
+    return sequences._taken(at, offsets, np.arange(len(owner))), owner

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.measurements import counted
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.em.numbers import STEPS_FOR_STARTS
@@ -101,6 +102,10 @@ def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission
 
 def signals_for(density: Emission, names: Sequence[str], unknown: str, signals: Signals) -> Signals:
     """Measurements in the channels of a fitted model, in their order."""
+    n = len(signals.channels)
+    # Only Channels, which name those that they observe, leave out others of a plain array.
+    if n > len(names) and not isinstance(density, Channels) and _unnamed(signals):
+        raise SojournError(f"X has {counted(n)}, and the model observes {counted(len(names))}")
     signals = _named(signals, names)
     known = _categories(density, signals) if isinstance(density, Channels) else {}
     return signals.taking(names, known, unknown)
@@ -123,9 +128,7 @@ def _default(symbols: bool) -> Emission:
 
 def _named(signals: Signals, names: Sequence[str]) -> Signals:
     """The signals; those from plain arrays, whose channels have no names, get these."""
-    n = len(signals.channels)
-    unnamed = signals.channels == tuple(f"channel {j}" for j in range(n))
-    if unnamed and n == len(names):
+    if _unnamed(signals) and len(signals.channels) == len(names):
         return replace(signals, channels=tuple(names))
     absent = [name for name in names if name not in signals.channels]
     if absent:
@@ -134,6 +137,10 @@ def _named(signals: Signals, names: Sequence[str]) -> Signals:
             f"{', '.join(map(repr, signals.channels))}"
         )
     return signals
+
+
+def _unnamed(signals: Signals) -> bool:
+    return signals.channels == tuple(f"channel {j}" for j in range(len(signals.channels)))
 
 
 def _categories(emission: Channels, signals: Signals) -> dict[str, NDArray[Any]]:

@@ -83,7 +83,7 @@ class PredictiveModel(SequenceModel):
             return next_of_prefixes(self, self._encode(X, lengths), steps)
         return next_distribution(self._model, self._encode(X, lengths), steps, self.n_jobs)
 
-    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+    def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if state is not None:
             raise SojournError(f"state= is for HSMM; a {type(self).__name__} has no states")
         if self._model.filter is None:

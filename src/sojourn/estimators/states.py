@@ -266,14 +266,26 @@ class StateModel(SequenceModel):
             return next_values(params, alpha, steps, self.initial_, self.channels_)
         return next_symbol(params, alpha, steps, self.initial_)
 
-    def _hits(self, sequences: Sequences, state: int | None, symbol: int | None, most: int) -> Hits:
+    def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         params = self._fitted()
         if symbol is not None:
             self._no_numbers("symbol=")
-        if state is not None and not 0 <= state < params.n_states:
-            raise SojournError(f"state is {state!r}; there are states 0 to {params.n_states - 1}")
+        if state is not None:
+            state = self._state(state)
         alpha = self._now(sequences, None, begun=False)
         return first_hits(params, alpha, self.initial_, symbol=symbol, state=state, most=most)
+
+    def _state(self, state: Any) -> int:
+        """The number of a state that is given by it or by its name."""
+        names = self.state_names
+        if isinstance(state, str) and state in names:
+            return names.index(state)
+        if isinstance(state, int | np.integer) and 0 <= state < len(names):
+            return int(state)
+        raise SojournError(
+            f"state is {state!r}; there are states 0 to {len(names) - 1}, which are called "
+            f"{', '.join(map(repr, names))}"
+        )
 
     def _no_numbers(self, what: str) -> None:
         if self._fitted().density is not None:
