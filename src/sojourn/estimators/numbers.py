@@ -14,6 +14,7 @@ from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.em.numbers import STEPS_FOR_STARTS
 from sojourn.emissions import Categorical, Channels, Emission, Gaussian
+from sojourn.emissions.mixed import quantile
 from sojourn.errors import SojournError
 from sojourn.exact.forward import next_states
 from sojourn.io.sources import Scan
@@ -26,8 +27,6 @@ Floats = NDArray[np.float64]
 
 LEVELS = (0.05, 0.5, 0.95)
 PARTITIONS_FOR_STARTS = 8
-HALVINGS = 80
-FARTHEST = 1e300  # where the search for a quantile gives up
 
 
 def numbers_of(data: Sequences | Partitions) -> Signals | None:
@@ -184,28 +183,5 @@ def next_values(
     alive = states.sum(axis=1, keepdims=True)
     shares = states / np.where(alive > 0.0, alive, 1.0)
     mean = shares @ params.density.mean()
-    quantiles = [_quantile(params.density, shares, level) for level in levels]
+    quantiles = [quantile(params.density, shares, level) for level in levels]
     return NextValues(mean, np.stack(quantiles, axis=1), tuple(levels), channels, states, ended)
-
-
-def _quantile(density: Emission, shares: Floats, level: float) -> Floats:
-    """The least value that each channel stays at or below with this probability."""
-    if not 0.0 < level < 1.0:
-        raise SojournError(f"a level is {level!r}; expected a probability between 0 and 1")
-    means, spreads = np.nan_to_num(density.mean()), np.nan_to_num(density.spread(), nan=1.0)
-
-    def below(points: Floats) -> Floats:
-        return np.asarray(np.einsum("nx,nxd->nd", shares, density.cdf(points)))
-
-    low = np.broadcast_to((means - 10 * spreads).min(axis=0), (len(shares), means.shape[1]))
-    high = np.broadcast_to((means + 10 * spreads).max(axis=0), low.shape)
-    width = np.maximum(high - low, 1e-300)
-    while (wide := (below(low) >= level) & (low > -FARTHEST) & (width < FARTHEST)).any():
-        low, width = np.where(wide, low - width, low), np.where(wide, 2 * width, width)
-    while (wide := (below(high) < level) & (high < FARTHEST) & (width < FARTHEST)).any():
-        high, width = np.where(wide, high + width, high), np.where(wide, 2 * width, width)
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        under = below(middle) < level
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return np.asarray(np.where(np.isnan(density.mean()).any(axis=0), np.nan, high))
