@@ -53,7 +53,7 @@ class Discretizer(BaseEstimator):
         Of the clusters, in the order of their first channel, and what the channels are divided by.
     n_symbols_, n_channels_ : int
         Number of symbols and of channels.
-    symbols_ : array (n_symbols_,)
+    symbols_ : array (n,)
         The symbols: 0, 1, …, or words.
 
     Notes

@@ -231,7 +231,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
 
         Returns
         -------
-        list of array (length, rank_)
+        list of array, one row of ``rank_`` numbers per symbol
 
         Examples
         --------
@@ -245,7 +245,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         return [rows[1:] for rows in states]
 
     def transform(self, X: Any, *, lengths: Any = None) -> Floats:
-        """The predictive state after each sequence, (n, rank_).
+        """The predictive state after each sequence, one row of ``rank_`` numbers each.
 
         Parameters
         ----------
