@@ -139,21 +139,26 @@ def _smooth(table, parent, trust):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _met(node, wanted, first, symbol, count):  # type: ignore[no-untyped-def]
+    """How often a symbol followed a node, by bisection."""
+    lo, hi = first[node], first[node + 1]
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if symbol[middle] < wanted:
+            lo = middle + 1
+        else:
+            hi = middle
+    return count[lo] if lo < first[node + 1] and symbol[lo] == wanted else 0
+
+
+@njit(cache=True, nogil=True)
 def _walk(nodes, symbols, parent, first, symbol, count, totals, trust, n_o):  # type: ignore[no-untyped-def]
-    """From each node to the root; entries are found by bisection."""
+    """Probability of each symbol after its node: from the node to the root."""
     out = np.empty(len(nodes))
     for t in range(len(nodes)):
         p, rest, x = 0.0, 1.0, nodes[t]
         while x >= 0:
-            lo, hi = first[x], first[x + 1]
-            while lo < hi:
-                middle = (lo + hi) // 2
-                if symbol[middle] < symbols[t]:
-                    lo = middle + 1
-                else:
-                    hi = middle
-            if lo < first[x + 1] and symbol[lo] == symbols[t]:
-                p += rest * trust[x] * count[lo] / totals[x]
+            p += rest * trust[x] * _met(x, symbols[t], first, symbol, count) / max(totals[x], 1.0)
             rest *= 1.0 - trust[x]
             x = parent[x]
         out[t] = p + rest / (n_o + 1)
@@ -250,15 +255,7 @@ def _paths(nodes, codes, parent, first, symbol, count, totals, group):  # type: 
         x = nodes[t]
         while x >= 0:
             if totals[x] > 0:
-                lo, hi = first[x], first[x + 1]
-                while lo < hi:
-                    middle = (lo + hi) // 2
-                    if symbol[middle] < codes[t]:
-                        lo = middle + 1
-                    else:
-                        hi = middle
-                if lo < first[x + 1] and symbol[lo] == codes[t]:
-                    share[j] = count[lo] / totals[x]
+                share[j] = _met(x, codes[t], first, symbol, count) / totals[x]
                 kind[j] = group[x]
                 j += 1
             x = parent[x]

@@ -121,7 +121,7 @@ class Shape:
 
     @property
     def needs(self) -> int:
-        """Number of symbols a sequence needs to hold both windows once."""
+        """Length of the shortest sequence that holds both windows."""
         return 2 * self.offsets[-1] + (3 if self.form is Form.ADJACENT else 4)
 
     def check(self, n_steps: int = 1) -> None:

@@ -88,7 +88,7 @@ class Moments:
 
     @property
     def needs(self) -> int:
-        """Number of symbols a sequence needs to hold the windows of some table."""
+        """Length of the shortest sequence that holds the windows of some table."""
         return min(shape_of(table).needs for table in self.tables)
 
 
