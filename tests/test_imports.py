@@ -28,11 +28,12 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spectral": (("data", "scale", "exact", "contexts"), ()),
     "theory": (("exact", "contexts", "spectral"), ()),
     "em": (("data", "storage", "scale", "emissions", "exact", "contexts", "spectral"), ()),
-    # a model saves itself: the code for that is loaded when it is called
+    # a model saves itself and opens streams: the code for that is loaded when it is called
     "estimators": (
         ("data", "io", "scale", "emissions", "exact", "contexts", "spectral", "em"),
-        ("persist",),
+        ("persist", "streams"),
     ),
+    "streams": (("data", "exact", "spectral", "estimators"), ()),
     "detect": (("data", "exact", "estimators"), ("persist",)),
     "persist": (ABOVE, ()),
     "plot": (("data", "exact", "estimators", "detect"), ()),

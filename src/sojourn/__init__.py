@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sojourn.estimators.hsmm import HSMM
     from sojourn.estimators.select import select
     from sojourn.estimators.spectral_hsmm import SpectralHSMM
-    from sojourn.estimators.stream import OnlineScorer
     from sojourn.exact.params import Params
     from sojourn.io.sort import sort_events
     from sojourn.io.sources import read, scan
     from sojourn.persist.saving import load
     from sojourn.report import write_report
     from sojourn.spectral.moments import Moments, count
+    from sojourn.streams.scorer import OnlineScorer
     from sojourn.theory.exact_moments import exact_moments
     from sojourn.theory.rank_report import exact_rank_report, rank_report
 
@@ -66,7 +66,7 @@ _MODULES = {
     "ContextTree": "estimators.context_tree",
     "Discretizer": "data.discretize",
     "Moments": "spectral.moments",
-    "OnlineScorer": "estimators.stream",
+    "OnlineScorer": "streams.scorer",
     "Params": "exact.params",
     "Sequences": "data.sequences",
     "Signals": "data.signals",

@@ -8,7 +8,7 @@ from damage import fuzz_semantic
 
 import sojourn as sj
 from sojourn import emissions
-from sojourn.estimators.stream import _checksum
+from sojourn.streams.scorer import _checksum
 
 DATA = sj.Params.random(3, 4, 5, rng=0).sample(60, 25, rng=1)
 MANY = sj.Params.random(2, 2, 300, rng=0).sample(60, 50, rng=1)

@@ -21,7 +21,7 @@ from sojourn.detect.calibration import check_rate
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
-    from sojourn.estimators.stream import OnlineScorer
+    from sojourn.streams.scorer import OnlineScorer
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The scikit-learn faces: `SpectralHSMM`, `HSMM`, `select` and streams.
+"""The scikit-learn faces: `SpectralHSMM`, `ContextTree`, `HSMM`, `select` and forecasts.
 
 Estimators translate: data into `Sequences`, arguments into calls of `spectral`, `em` and `exact`.
 

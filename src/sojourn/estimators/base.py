@@ -24,7 +24,7 @@ from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass, Watch
 
 if TYPE_CHECKING:
-    from sojourn.estimators.stream import OnlineScorer
+    from sojourn.streams.scorer import OnlineScorer
 
 Floats = NDArray[np.float64]
 Scorer = Callable[..., Floats]  # scorer(sequences, n_jobs=...): the log-probability of each
@@ -238,7 +238,7 @@ class SequenceModel(BaseEstimator, ABC):
 
     def stream(self) -> OnlineScorer:
         """A scorer that takes one symbol at a time, at the start of a sequence."""
-        from sojourn.estimators.stream_models import online
+        from sojourn.streams.states import online
 
         check_is_fitted(self)
         return online(self)

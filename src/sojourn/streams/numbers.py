@@ -13,9 +13,9 @@ from sojourn.data.as_signals import as_signals
 from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 from sojourn.estimators.numbers import next_values, signals_for
-from sojourn.estimators.stream_models import BEFORE_ANY, HSMMScorer
 from sojourn.exact.filter import tables
 from sojourn.exact.observed import factor_rows
+from sojourn.streams.states import BEFORE_ANY, HSMMScorer
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import LARGEST, positive_int
-from sojourn.estimators.stream import OnlineScorer
 from sojourn.spectral.answers import Walk
 from sojourn.spectral.models import ContextModel, Model, WindowModel
+from sojourn.streams.scorer import OnlineScorer
 
 Floats = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from sojourn.checks import positive_int
 from sojourn.errors import SojournError
-from sojourn.estimators.stream import OnlineScorer
-from sojourn.estimators.stream_filter import FilterScorer
 from sojourn.exact.filter import Tables, ending, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
 from sojourn.exact.params import Params
+from sojourn.streams.predictive import FilterScorer
+from sojourn.streams.scorer import OnlineScorer
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def online(model: Any) -> OnlineScorer:
     naming = (model.vocabulary_, model.unknown)
     if model.has_states:
         if model.params_.density is not None:
-            from sojourn.estimators.stream_numbers import NumbersScorer
+            from sojourn.streams.numbers import NumbersScorer
 
             return NumbersScorer(model)
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
