@@ -1,11 +1,11 @@
 """A long test: random estimators, data, interrupts, saves, loads and streams, beside serial twins.
 
+First every kind of fit is stopped at 50 moments by an interrupt, and by an error at 400 lines.
 Each trial has a seed of its own, which is shown with a failure and reproduces it:
-``python tests/soak.py --seed 1234 --trials 1``.
+``python tests/soak.py --moments 0 --seed 1234 --trials 1``.
 """
 
 import argparse
-import contextlib
 import json
 import resource
 import signal
@@ -24,7 +24,14 @@ sys.path[:0] = [str(HERE), str(HERE / "estimators"), str(HERE / "persist")]
 
 from damage import fuzz_semantic  # noqa: E402
 from test_crafted_files import check_detector, check_model  # noqa: E402
-from test_interrupted_fits import state, stopped_at_line  # noqa: E402
+from test_interrupted_fits import (  # noqa: E402
+    EVERY,
+    interrupted,
+    state,
+    stop_by_errors,
+    stop_by_interrupts,
+    stopped_at_line,
+)
 
 import sojourn as sj  # noqa: E402
 
@@ -93,13 +100,7 @@ def trial_interrupt(rng, seed, X, _):
     began = time.perf_counter()
     twin.fit(X[::2])
     before, after = state(model), state(twin)
-    with contextlib.suppress(KeyboardInterrupt):
-        try:
-            moment = float(rng.uniform(0, time.perf_counter() - began))
-            signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
-            model.fit(X[::2])
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+    interrupted(lambda: model.fit(X[::2]), float(rng.uniform(0, time.perf_counter() - began)))
     assert state(model) in (before, after)
     assert state(model.fit(X[::2])) == after
 
@@ -167,15 +168,28 @@ def run(seed, folder):
     return trial.__name__
 
 
+def stop_every_fit(moments):
+    """Stop fits of every kind, first and second ones; how often."""
+    counts = Counter()
+    for name in EVERY:
+        for refit in (False, True):
+            counts[f"errors, {name}"] += stop_by_errors(name, refit, 8 * moments)
+            counts[f"interrupts, {name}"] += stop_by_interrupts(name, refit, moments)
+    return counts
+
+
 def main():
     """Run trials until the time is up or one fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--trials", type=int, default=10**9)
     parser.add_argument("--seed", type=int, default=None, help="of the first trial")
+    parser.add_argument("--moments", type=int, default=50, help="to stop each kind of fit at")
     args = parser.parse_args()
     seed = int(time.time()) if args.seed is None else args.seed
     signal.signal(signal.SIGALRM, signal.default_int_handler)
+    for name, n in stop_every_fit(args.moments).items():
+        print(f"{n:6d}  {name}", flush=True)
     end, counts, failed = time.monotonic() + 60 * args.minutes, Counter(), []
     with tempfile.TemporaryDirectory() as folder:
         while sum(counts.values()) < args.trials and time.monotonic() < end:
@@ -185,7 +199,9 @@ def main():
                 counts["failed"] += 1
                 failed.append(seed)
                 traceback.print_exc()
-                print(f"failed: python tests/soak.py --seed {seed} --trials 1", flush=True)
+                print(
+                    f"failed: python tests/soak.py --moments 0 --seed {seed} --trials 1", flush=True
+                )
             seed += 1
     for name, n in sorted(counts.items()):
         print(f"{n:6d}  {name}")

@@ -417,21 +417,16 @@ def test_impossible_sequences_are_left_out_with_a_warning():
         run_em(params, mixed[[0, 2]], labels=np.concatenate(bad), n_jobs=1)
 
 
-def test_an_interrupt_keeps_the_best_so_far():
+def test_an_interrupt_of_em_is_obeyed():
+    """A race of starts that swallowed it would go on, and choose by runs of different lengths."""
     sequences = Params.random(2, 3, 4, rng=33).sample(20, 30, rng=34)
     start = Params.random(2, 3, 4, rng=35)
-    seen = []
 
     def stop(iteration, objective, params):
-        seen.append((iteration, objective, params))
-        if iteration == 3:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
-    result = run_em(start, sequences, callback=stop, tol=0.0, n_jobs=1)
-    assert [iteration for iteration, _, _ in seen] == [1, 2, 3]
-    assert result.params is seen[-1][2]
-    assert result.history[1:] == [objective for _, objective, _ in seen]
-    assert not result.converged
+    with pytest.raises(KeyboardInterrupt):
+        run_em(start, sequences, callback=stop, tol=0.0, n_jobs=1)
 
 
 def test_passes_are_counted_and_bounded():

@@ -1,10 +1,10 @@
 """A fit that is interrupted changes nothing: an estimator is as before, whatever stopped it."""
 
-import contextlib
 import signal
 import sys
 import time
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ FIRST = sj.Params.random(2, 3, 4, rng=0).sample(12, 20, rng=1)
 SECOND = sj.Params.random(2, 3, 4, rng=5).sample(12, 30, rng=2)
 NUMBERS = np.random.default_rng(0).normal(size=(2, 60))
 SMALL = {"max_iter": 1, "init": sj.Params.random(2, 3, 4, rng=7), "n_jobs": 1}
-STOPS = 5  # random moments in a fit; `make soak` tries many more
+STOPS = 5  # random moments in a fit; `make soak` begins with 50 of each kind
 
 
 class StopError(Exception):
@@ -39,8 +39,13 @@ def fits(name):
         model = sj.SpectralHSMM(2, 2, n_jobs=1)
         more = sj.Sequences(SECOND.codes, SECOND.offsets, SECOND.vocabulary, SECOND.ids + 100)
         return model, lambda: model.partial_fit(FIRST), lambda: model.partial_fit(more)
+    if name == "HSMM numbers":
+        model = sj.HSMM(2, 2, max_iter=2, random_state=0, n_jobs=1)
+        halves = NUMBERS.reshape(2, 6, 10, 1)
+        return model, lambda: model.fit(halves[0]), lambda: model.fit(halves[1])
     if name == "select":  # keeps nothing: it must leave no trace in the data
-        return FIRST, lambda: None, lambda: sj.select(FIRST, [1], [2], method="spectral", cv=2)
+        chosen = partial(sj.select, FIRST, [1], [2], method="spectral", cv=2)
+        return FIRST, chosen, chosen
     rate = {"contamination": 0.2, "cv": 2}
     return {
         "HSMM": lambda: sequences(sj.HSMM(2, 3, **SMALL)),
@@ -59,7 +64,7 @@ def fits(name):
 
 
 EVERY = (
-    *("HSMM", "SpectralHSMM", "SpectralHSMM pooled", "partial_fit", "ContextTree"),
+    *("HSMM", "HSMM numbers", "SpectralHSMM", "SpectralHSMM pooled", "partial_fit", "ContextTree"),
     *("AnomalyDetector", "AnomalyDetector spectral", "Discretizer", "Discretizer kmeans", "select"),
 )
 
@@ -115,43 +120,72 @@ def prepared(name, refit):
     return model, second
 
 
-@pytest.mark.parametrize("refit", [False, True], ids=["first fit", "second fit"])
-@pytest.mark.parametrize("name", EVERY)
-def test_an_error_at_any_line_of_a_fit_leaves_the_estimator_as_it_was(name, refit):
+def stop_by_errors(name, refit, stops):
+    """Stop a fit at random lines and at each of the last, where results are kept; how often."""
     (model, fit), (twin, learn) = prepared(name, refit), prepared(name, refit)
     before = state(model)
     total = stopped_at_line(0, learn)  # counted on a twin
     learned = state(twin)
-    some = np.random.default_rng(0).choice(total, min(total, STOPS), replace=False) + 1
-    # The last lines, where results are kept, are all tried.
-    for number in sorted({*some.tolist(), *range(max(total - 10, 1), total + 1)}):
+    some = np.random.default_rng(0).choice(total, min(total, stops), replace=False) + 1
+    numbers = sorted({*some.tolist(), *range(max(total - 10, 1), total + 1)})
+    for number in numbers:
         stopped_at_line(number, fit)
         found = state(model)
         assert found in (before, learned), f"half a fit, stopped at line {number} of {total}"
         if found == learned:
             model, fit = prepared(name, refit)
+    return len(numbers)
+
+
+def interrupted(fit, moment):
+    """Run a fit with an interrupt after some seconds; whether it came before the end."""
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
+            fit()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return True
+    except (SystemError, TypeError) as error:  # numba and numpy say so, where it came inside them
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        return True
+    return False
+
+
+def stop_by_interrupts(name, refit, stops):
+    """Interrupt a fit at random moments, as Ctrl-C does; how many came before its end."""
+    (model, fit), (twin, learn) = prepared(name, refit), prepared(name, refit)
+    before, began = state(model), time.perf_counter()
+    learn()
+    seconds, learned, came = time.perf_counter() - began, state(twin), 0
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for moment in np.random.default_rng(0).uniform(0, seconds, 4 * stops):
+            if came == stops:
+                break
+            came += interrupted(fit, float(moment))
+            found = state(model)
+            assert found in (before, learned), f"half a fit, interrupted after {moment:.6f} s"
+            if found == learned:
+                model, fit = prepared(name, refit)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    return came
+
+
+@pytest.mark.parametrize("refit", [False, True], ids=["first fit", "second fit"])
+@pytest.mark.parametrize("name", EVERY)
+def test_an_error_at_any_line_of_a_fit_leaves_the_estimator_as_it_was(name, refit):
+    assert stop_by_errors(name, refit, STOPS)
 
 
 # What others had open when the interrupt came is closed a little later.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", EVERY)
 def test_an_interrupt_at_any_moment_of_a_fit_leaves_the_estimator_as_it_was(name):
-    (model, fit), (twin, learn) = prepared(name, True), prepared(name, True)
-    before, began = state(model), time.perf_counter()
-    learn()
-    seconds, learned = time.perf_counter() - began, state(twin)
-    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        for moment in np.random.default_rng(0).uniform(0, seconds, STOPS):
-            with contextlib.suppress(KeyboardInterrupt):
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, max(float(moment), 1e-6))
-                    fit()
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-            found = state(model)
-            assert found in (before, learned)
-            if found == learned:
-                model, fit = prepared(name, True)
-    finally:
-        signal.signal(signal.SIGALRM, handler)
+    assert stop_by_interrupts(name, True, STOPS)

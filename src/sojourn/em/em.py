@@ -152,31 +152,28 @@ def run_em(
     if save is not None and state is None:
         save(run.state())
     enough = tol * data.n_total
-    try:
-        while run.passes < max_iter and not run.converged:
-            here, step = run.point, run.step
-            model = _m_step(here) if step is None else moved(here.model, step)
-            there = _e_step(model, data, labels, objective)
-            run.passes += 1
-            gain = there.objective - here.objective
-            accepted = gain >= 0.0 if step is None else gain > 0.0
-            if accepted:
-                run.point = there
-                run.history.append(there.objective)
-            if accelerate and params.density is None:  # it moves tables, not densities
-                run.step = run.curvature.next_step(here, there, step, enough)
-            if step is None:  # an EM step alone shows that there is no more to gain
-                fell = gain < -_ROUNDING * (1.0 + abs(here.objective))
-                small = gain <= 0.0 or max(gain, run.curvature.promise) < enough
-                run.converged = small and not fell
-            if save is not None:
-                save(run.state())
-            if accepted and callback is not None:
-                callback(len(run.history) - 1, there.objective, there.model.params)
-            if step is None and not accepted:
-                break  # an EM step falls by rounding alone
-    except KeyboardInterrupt:
-        run.converged = False
+    while run.passes < max_iter and not run.converged:
+        here, step = run.point, run.step
+        model = _m_step(here) if step is None else moved(here.model, step)
+        there = _e_step(model, data, labels, objective)
+        run.passes += 1
+        gain = there.objective - here.objective
+        accepted = gain >= 0.0 if step is None else gain > 0.0
+        if accepted:
+            run.point = there
+            run.history.append(there.objective)
+        if accelerate and params.density is None:  # it moves tables, not densities
+            run.step = run.curvature.next_step(here, there, step, enough)
+        if step is None:  # an EM step alone shows that there is no more to gain
+            fell = gain < -_ROUNDING * (1.0 + abs(here.objective))
+            small = gain <= 0.0 or max(gain, run.curvature.promise) < enough
+            run.converged = small and not fell
+        if save is not None:
+            save(run.state())
+        if accepted and callback is not None:
+            callback(len(run.history) - 1, there.objective, there.model.params)
+        if step is None and not accepted:
+            break  # an EM step falls by rounding alone
     params = run.point.model.params
     return EMResult(
         params=params,
