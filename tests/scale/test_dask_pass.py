@@ -43,7 +43,7 @@ pytestmark = [
 ]
 
 
-def two_workers():
+def two_workers(**options):
     """A client of a cluster of its own, which ends with it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,6 +54,7 @@ def two_workers():
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             silence_logs=50,
+            **options,
         )
         client = distributed.Client(cluster)
         yield client
@@ -61,9 +62,22 @@ def two_workers():
         cluster.close()
 
 
-client = pytest.fixture(scope="module")(two_workers)
+@pytest.fixture(scope="module")
+def client():
+    yield from two_workers()
+
+
 # Tests that end workers on purpose have theirs, so that no other test waits for new ones.
-expendable = pytest.fixture(two_workers)
+@pytest.fixture
+def expendable():
+    yield from two_workers()
+
+
+@pytest.fixture
+def cramped():
+    """Workers whose memory is too small for themselves, so that they pause."""
+    with dask.config.set({"distributed.worker.memory.terminate": False}):
+        yield from two_workers(memory_limit="20 MB")
 
 
 def files(folder, n):
@@ -309,6 +323,33 @@ def remote():
         scheduler.join()
         crew.close()
         client.close(timeout=1)
+
+
+def test_workers_with_too_little_memory_are_one_sentence_and_the_checkpoint_is_complete(
+    cramped, eight, tmp_path, monkeypatch
+):
+    """Workers that pause take no tasks: the fit waited for ever."""
+    monkeypatch.setattr(dask_pass, "PATIENCE", 2.0)
+    path, how_to_fit = tmp_path / "checkpoint", {"init": TRUTH, "tol": 0.0}
+    HSMM(2, 3, max_iter=2, **how_to_fit).fit(eight, checkpoint=path)
+    kept, began = path.read_bytes(), time.monotonic()
+    with pytest.raises(SojournError, match="all 2 workers of the cluster have paused"):
+        HSMM(2, 3, max_iter=4, **how_to_fit).fit(
+            eight, client=cramped, checkpoint=path, resume=True
+        )
+    assert time.monotonic() - began < 15  # patience here is 2 s, and 20 s outside of tests
+    assert path.read_bytes() == kept
+
+
+def test_a_scheduler_that_stops_before_its_result_is_fetched_is_one_sentence(remote, monkeypatch):
+    client, scheduler = remote
+    monkeypatch.setattr(dask_pass, "PATIENCE", 1.0)
+    monkeypatch.setattr(dask_pass, "ANSWER", 0.5)
+    last = client.submit(np.ones, 10)
+    distributed.wait(last)
+    os.kill(scheduler.pid, signal.SIGSTOP)
+    with pytest.raises(SojournError, match="its scheduler does not answer"):
+        dask_pass._fetched(client, last, dask_pass._Pulse(client))
 
 
 class Slower(Slow):

@@ -7,15 +7,16 @@ result.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sojourn.errors import SojournError
 from sojourn.io.sources import Partition
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
 PATIENCE = 20.0
 POLL = 1.0
-ANSWER = 5.0  # seconds in which a scheduler says which workers it has
+ANSWER = 5.0  # seconds in which a scheduler says what its workers do
+SEARCH = 5.0  # seconds to find which of several partitions ends its worker
 # The most partitions of a task, so that little is lost with a worker; and towards the end the
 # shares of a thread in what is left, so that the last tasks are small and slower workers get fewer.
 MOST_TOGETHER, SHARES = 8, 2
@@ -58,7 +60,7 @@ def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outco
     from distributed import KilledWorker
 
     _check_client(client)
-    if (threads := _threads(client)) is None:
+    if (crew := _crew(client)) is None:
         raise _lost("its client is closed" if client.status == "closed" else NO_ANSWER)
     # Tasks that are alike share the first part of their keys: the scheduler sees by it that those
     # that read are many and need next to nothing, and deals them out evenly.
@@ -70,7 +72,7 @@ def run_on_cluster(client: Any, one: Pass[Any], partitions: Partitions) -> Outco
     }
     # Without its vocabulary, which may be larger than all else.
     bare = [replace(partition, vocabulary=None) for partition in partitions.items]
-    groups = _grouped(bare, sum(threads.values()))
+    groups = _grouped(bare, crew.n_threads)
     keys: list[Key] = [(f"sojourn-parts-{name}", i) for i in range(len(groups))]
     level = client.map(run_group, groups, key=keys, **there, pure=False)
     done: SimpleQueue[Any] = SimpleQueue()
@@ -114,18 +116,12 @@ def _awaited(
 ) -> Outcome:
     """The last result; the first error is raised at once, whichever task it is of."""
     finished: set[Key] = set()
-    seen_workers = time.monotonic()
+    pulse = _Pulse(client)
     while True:
         try:
             future = done.get(timeout=POLL)
         except Empty:
-            if client.status == "closed":
-                raise _lost("its client was closed") from None
-            if threads := _threads(client):
-                seen_workers = time.monotonic()
-            elif time.monotonic() - seen_workers > PATIENCE:
-                reason = "it has had no workers for a while" if threads == {} else NO_ANSWER
-                raise _lost(reason) from None
+            pulse.check()
             continue
         if future.status == "cancelled":
             raise _lost("its client or its scheduler was closed or restarted")
@@ -137,19 +133,65 @@ def _awaited(
                 n_done = sum(len(given[key]) for key in finished)
                 watch(n_done, sum(len(group) for group in given.values()))
         if future.key == last.key:
-            outcome: Outcome = last.result()
-            return outcome
+            return _fetched(client, last, pulse)
 
 
-def _threads(client: Any) -> dict[str, int] | None:
-    """Threads of each worker; None where the scheduler does not answer."""
+def _fetched(client: Any, last: Any, pulse: _Pulse) -> Outcome:
+    """A result that is there, however long it travels, while the cluster answers."""
+    travelling = asyncio.run_coroutine_threadsafe(
+        client.gather(last, asynchronous=True), client.loop.asyncio_loop
+    )
+    while not wait([travelling], timeout=POLL).done:
+        pulse.check()
+    outcome: Outcome = travelling.result()
+    return outcome
+
+
+class _Crew(NamedTuple):
+    n_workers: int
+    n_threads: int
+    n_at_work: int  # workers that take tasks, or have one in hand
+
+
+def _workers(dask_scheduler: Any = None) -> tuple[int, int, int]:
+    """The crew, on the scheduler."""
+    workers = dask_scheduler.workers.values()
+    at_work = sum(worker.status.name == "running" or bool(worker.executing) for worker in workers)
+    return len(workers), sum(worker.nthreads for worker in workers), at_work
+
+
+def _crew(client: Any) -> _Crew | None:
+    """The workers of a cluster; None where its scheduler does not answer."""
     if client.status != "running" or client.scheduler is None:
         return None
     try:
-        found: dict[str, int] = client.sync(client.scheduler.ncores, callback_timeout=ANSWER)
+        return _Crew(*client.run_on_scheduler(_workers, callback_timeout=ANSWER))
     except (OSError, TimeoutError, RuntimeError):
         return None
-    return found
+
+
+class _Pulse:
+    """How long ago a cluster was last seen to work."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.seen = client, time.monotonic()
+
+    def check(self) -> None:
+        """Raise an error where it has not worked for longer than patience lasts."""
+        if self.client.status == "closed":
+            raise _lost("its client was closed")
+        crew = _crew(self.client)
+        if crew is not None and crew.n_at_work:
+            self.seen = time.monotonic()
+        elif time.monotonic() - self.seen > PATIENCE:
+            if crew is not None and crew.n_workers:
+                raise SojournError(
+                    f"all {crew.n_workers} workers of the cluster have paused, as Dask does where "
+                    f"their memory is nearly full; make partitions smaller with "
+                    f"rows_per_partition=, or workers larger, and fit again (with resume=True, if "
+                    f"there is a checkpoint)"
+                )
+            raise _lost(NO_ANSWER if crew is None else "it has had no workers for a while")
 
 
 def _lost(reason: str) -> SojournError:
@@ -165,11 +207,12 @@ def _explained(client: Any, error: Any, given: Groups, shared: dict[str, Any]) -
     likeliest = sorted(blamed, key=lambda key: -blamed[key])
     suspects = [partition for key in likeliest for partition in given[key]]
     if len(suspects) > 1:
+        end = time.monotonic() + SEARCH
         guilty = (
-            partition for partition in suspects if _ends_its_worker(client, partition, shared)
+            partition for partition in suspects if _ends_its_worker(client, partition, shared, end)
         )
         suspects = list(islice(guilty, 1))
-    task = f"partition {suspects[0]}" if suspects else "the joining of some partitions"
+    task = f"partition {suspects[0]}" if suspects else "the reading or joining of some partitions"
     return SojournError(
         f"{task} ended {error.allowed_failures + 1} workers in a row, the last on "
         f"{error.last_worker.address}; it may need more memory than a worker has (make partitions "
@@ -183,16 +226,18 @@ def _blamed(keys: list[Key], dask_scheduler: Any = None) -> dict[Key, int]:
     return {task.key: task.suspicious for task in tasks if task is not None and task.suspicious}
 
 
-def _ends_its_worker(client: Any, partition: Partition, shared: dict[str, Any]) -> bool:
-    """Whether a worker is lost that has nothing to do but this partition."""
+def _ends_its_worker(client: Any, partition: Partition, shared: dict[str, Any], end: float) -> bool:
+    """Whether a worker is lost, before time is up, that has nothing to do but this partition."""
+    if time.monotonic() > end:
+        return False
     key = f"sojourn-alone-{secrets.token_hex(6)}"
     future = client.submit(run_group, (partition,), **shared, key=key, pure=False)
     try:
-        while not future.done():
+        while not future.done() and time.monotonic() < end:
             time.sleep(POLL / 10)
             if client.run_on_scheduler(_blamed, keys=[key]):
                 return True
-        return bool(future.status != "finished")
+        return bool(future.status == "error")
     finally:
         future.cancel()
 
