@@ -9,7 +9,7 @@ ARGS ?=
 # If this were set, no byte code would be kept and every start would be slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test soak check bench bench-peers bench-real reproduce docs clean
+.PHONY: help setup demo test soak check bench bench-peers bench-real reproduce docs docs-check clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -48,8 +48,11 @@ docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
 
+docs-check: docs ## look at every page in Chromium: widths, themes, contrast, errors, requests
+	$(BIN)/python scripts/check_pages.py $(ARGS)
+
 clean: ## remove everything that the other targets made, except .venv
-	rm -rf build dist docs/_build docs/gallery .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist docs/_build docs/gallery docs/generated .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples benchmarks reproduction docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend comes first and is not isolated, so that its version is pinned too.

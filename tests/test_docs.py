@@ -56,6 +56,17 @@ def test_the_fifteen_minute_read_is_at_most_1200_lines_in_six_files():
     assert sum(source.count("\n") for source in sources) <= 1200
 
 
+def test_the_scripts_of_the_readme_print_what_is_shown(capsys):
+    text = (ROOT / "README.md").read_text("utf-8")
+    pattern = r"^```python\n(.*?)^```\n\n```text\n(.*?)^```"
+    pairs = re.findall(pattern, text, flags=re.DOTALL | re.MULTILINE)
+    assert len(pairs) == text.count("```python") >= 3
+    names = {}
+    for script, shown in pairs:
+        exec(script, names)
+        assert capsys.readouterr().out == shown
+
+
 def test_every_page_with_a_script_is_run_below():
     assert {page for page in PAGES if scripts(page)} == {"scale.md", "theory-ranks.md"}
 

@@ -99,11 +99,3 @@ def test_a_module_is_short_and_unpickles_nothing(path):
     assert source.count("\n") <= MAX_MODULE
     # Loading such a file can run any code: models are kept in files that hold data only.
     assert not re.search(r"\b(import (cloud)?pickle|allow_pickle ?= ?True|joblib\.load)\b", source)
-
-
-def test_the_example_in_the_readme_runs():
-    text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 1
-    shown = run(blocks[0] + "print(hsmm.expected_durations_.shape, detector.predict([[0] * 100]))")
-    assert shown == "(4,) [-1]"
