@@ -52,7 +52,7 @@ docs-check: docs ## look at every page in Chromium: widths, themes, contrast, er
 	$(BIN)/python scripts/check_pages.py $(ARGS)
 
 clean: ## remove everything that the other targets made, except .venv
-	rm -rf build dist docs/_build docs/gallery docs/generated .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist docs/_build docs/gallery docs/generated docs/reference .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples benchmarks reproduction docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend comes first and is not isolated, so that its version is pinned too.

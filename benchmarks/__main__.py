@@ -12,6 +12,7 @@ NAMES = (
     "nested",
     "real",
     "contexts",
+    "spice",
     "reading",
     "streams",
     "alphabets",

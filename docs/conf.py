@@ -11,6 +11,7 @@ import sojourn
 sys.path.insert(0, str(Path(__file__).parent))
 import module_table
 import pictures
+import reference_pages
 
 project = "sojourn"
 author = "The sojourn developers"
@@ -70,7 +71,7 @@ html_sidebars = {"**": ["globaltoc.html"]}
 def _skip(app, what, name, obj, skip, options):
     """Leave out scikit-learn's metadata requests: they are not ours and link to its pages."""
     inherited = name.startswith("set_") and name.endswith("_request")
-    return True if inherited or name == "get_metadata_routing" else None
+    return True if inherited or name in ("get_metadata_routing", "set_output") else None
 
 
 def _trim(app, page, source):
@@ -94,5 +95,6 @@ def setup(app):
     app.connect("source-read", _trim)
     app.connect("builder-inited", module_table.write)
     app.connect("builder-inited", pictures.write)
+    app.connect("builder-inited", reference_pages.write)
     app.connect("build-finished", _copy_mathjax)
     app.connect("autodoc-skip-member", _skip)

@@ -32,11 +32,26 @@ SIZE = 4096  # values kept of each distribution, dense where they are high
 
 
 class Step(NamedTuple):
-    """What a stream returns for a symbol."""
+    """What a stream returns for a symbol.
 
-    surprise: float  # in nats; infinite for a novel symbol
-    pvalue: float  # fraction of normal steps that are as unusual
-    alarm: bool  # whether the p-value is at most the rate
+    Attributes
+    ----------
+    surprise : float
+        In nats; infinite for a novel symbol.
+    pvalue : float
+        Fraction of normal steps that are as unusual.
+    alarm : bool
+        Whether the p-value is at most the rate.
+
+    Examples
+    --------
+    >>> Step(surprise=7.5, pvalue=0.0004, alarm=True)
+    Step(surprise=7.5, pvalue=0.0004, alarm=True)
+    """
+
+    surprise: float
+    pvalue: float
+    alarm: bool
 
 
 @dataclass(frozen=True, eq=False)

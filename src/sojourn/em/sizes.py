@@ -9,13 +9,30 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Size:
-    """A size and its score."""
+    """A size and its score.
+
+    Attributes
+    ----------
+    n_states, max_duration : int
+    score : float
+        Held-out log-likelihood per symbol in nats, mean over the folds.
+    error : float
+        Its standard error.
+    seconds : float
+        Time of the fits.
+
+    Examples
+    --------
+    >>> size = Size(n_states=3, max_duration=5, score=-1.2, error=0.01, seconds=0.4)
+    >>> size.n_states, size.score
+    (3, -1.2)
+    """
 
     n_states: int
     max_duration: int
-    score: float  # held-out log-likelihood per symbol in nats, mean over the folds
-    error: float  # its standard error
-    seconds: float  # time of the fits
+    score: float
+    error: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,13 @@ class Selection:
     ----------
     sizes : tuple of Size
         In the order in which they were tried.
+
+    Examples
+    --------
+    >>> print(Selection((Size(2, 5, -1.30, 0.01, 0.2), Size(3, 5, -1.20, 0.01, 0.4))))
+    states  max duration  nats per symbol  std. error  perplexity  seconds
+         2             5         -1.30000     0.01000      3.6693     0.20
+         3             5         -1.20000     0.01000      3.3201     0.40  <- best
     """
 
     sizes: tuple[Size, ...]

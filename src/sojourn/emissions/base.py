@@ -37,6 +37,17 @@ class Emission(ABC):
         that have few steps or equal values; 0 is maximum likelihood.
     prior : array (n_statistics,), set by `start`
         The average step that `shrinkage` multiplies, as statistics.
+
+    Examples
+    --------
+    Every emission is used in the same way:
+
+    >>> import numpy as np
+    >>> from sojourn.emissions import Gaussian
+    >>> fast = Gaussian().start(np.array([[1.0], [3.0]]), np.eye(2))
+    >>> fast.means.round(2)
+    array([[1.],
+           [3.]])
     """
 
     shrinkage: float = 1e-3

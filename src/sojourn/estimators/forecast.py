@@ -105,6 +105,14 @@ class Forecast:
     likeliest : list of lists
         For each sequence the continuation that takes the likeliest outcome at every step, given
         those before; it stops at an end.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> model = HSMM(2, 3, random_state=0).fit([["a", "a", "b"] * 10] * 5)
+    >>> ahead = model.forecast([["a", "a", "b", "a"]], horizon=3)
+    >>> ahead.outcomes, ahead.likeliest
+    (('a', 'b'), [['a', 'b', 'a']])
     """
 
     probabilities: Floats
@@ -124,6 +132,14 @@ class Remaining:
         The interval; NaN where it is in hours and nothing was held out to learn it from.
     unit : str
         In which unit.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> model = HSMM(3, 2, ends=True, random_state=0).fit([["open", "work", "work", "close"]] * 30)
+    >>> left = model.remaining_time([["open", "work"]])
+    >>> left.time.round(1), left.unit
+    (array([2.]), 'steps')
     """
 
     time: Floats

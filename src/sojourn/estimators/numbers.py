@@ -159,14 +159,35 @@ def _categories(emission: Channels, signals: Signals) -> dict[str, NDArray[Any]]
 
 
 class NextValues(NamedTuple):
-    """What is expected some steps ahead of each sequence."""
+    """What is expected some steps ahead of each sequence.
 
-    mean: Floats  # NaN for symbols                                    (n, n_channels)
-    quantiles: Floats  # (n, n_levels, n_channels)
-    levels: tuple[float, ...]  # of the quantiles
+    Attributes
+    ----------
+    mean : array (n, n_channels)
+        NaN for symbols.
+    quantiles : array (n, n_levels, n_channels)
+    levels : tuple of float
+        Of the quantiles.
+    channels : tuple of str
+    states : array (n, n_states)
+        Probability of each state then.
+    ended : array (n,)
+        Probability that the sequence has ended by then.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> model = HSMM(2, 3, random_state=0).fit([np.tile([0.0, 0.1, 5.0], 20)] * 4)
+    >>> model.predict_next([np.array([0.0, 0.1])]).mean.round(1)
+    array([[5.]])
+    """
+
+    mean: Floats
+    quantiles: Floats
+    levels: tuple[float, ...]
     channels: tuple[str, ...]
-    states: Floats  # p(state) then                                    (n, n_states)
-    ended: Floats  # p(the sequence has ended by then)                 (n,)
+    states: Floats
+    ended: Floats
 
 
 def next_values(

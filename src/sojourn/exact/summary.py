@@ -25,16 +25,39 @@ ALIKE = 0.05  # total variation of emissions, durations and transitions
 
 
 class StateRow(NamedTuple):
-    """One state of a `Summary`."""
+    """One state of a `Summary`.
+
+    Attributes
+    ----------
+    state : int
+    name : str
+    share : float
+        Of the training data's time.
+    visits : float
+        Expected number of stays in the training data; NaN if not known.
+    mean, spread : float
+        Of its stays, in steps.
+    symbols : tuple of (symbol, probability)
+        The likeliest.
+    followed_by : tuple of (name, probability)
+        Likely next states.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> row = HSMM(2, 3, random_state=0).fit([["a", "a", "b"] * 10] * 5).summary().rows[0]
+    >>> row.name, round(row.share, 2), round(row.mean, 1)
+    ('state 0', 0.67, 2.0)
+    """
 
     state: int
     name: str
-    share: float  # of the training data's time
-    visits: float  # expected number of stays in the training data; nan if not known
-    mean: float  # of its stays, in steps
-    spread: float  # their standard deviation
-    symbols: tuple[tuple[Any, float], ...]  # the likeliest, with their probabilities
-    followed_by: tuple[tuple[str, float], ...]  # likely next states
+    share: float
+    visits: float
+    mean: float
+    spread: float
+    symbols: tuple[tuple[Any, float], ...]
+    followed_by: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,15 @@ class Summary:
     ----------
     rows : tuple of StateRow
     warnings : tuple of str
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> model = HSMM(2, 3, random_state=0).fit([["a", "a", "b"] * 10] * 5)
+    >>> print(model.summary())
+    state    time   stays  steps      emits  then
+    state 0  66.7%  50     2.0 ± 0.0  a 1    state 1 1
+    state 1  33.3%  50     1.0 ± 0.1  b 1    state 0 1
     """
 
     rows: tuple[StateRow, ...]

@@ -219,7 +219,26 @@ def decode(
 
 
 class Segment(NamedTuple):
-    """One stay in a state: its first step, its length, the state, and how sure that is."""
+    """One stay in a state: its first step, its length, the state, and how sure that is.
+
+    Attributes
+    ----------
+    start, length : int
+        The first step, from 0, and the number of steps.
+    state : int
+    confidence : float
+        Mean posterior probability of the state over the stay.
+    name : str
+        Of the state.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> model = HSMM(2, 3, random_state=0).fit([["a", "a", "b"] * 10] * 5)
+    >>> stay = model.segments([["a", "a", "b"]])[0][0]
+    >>> stay.start, stay.length, stay.state, round(stay.confidence, 2), stay.name
+    (0, 2, 0, 1.0, 'state 0')
+    """
 
     start: int
     length: int
