@@ -51,6 +51,11 @@ def test_public_names_resolve_to_the_module_in_the_table(name):
     assert name in dir(sojourn)
 
 
+def test_nothing_but_public_names_is_listed():
+    more = {"__version__", "datasets", "emissions", "plot"}
+    assert set(dir(sojourn)) == {*sojourn.__all__, *more}
+
+
 def test_public_names_are_the_same_in_all_three_lists():
     source = (PACKAGE / "__init__.py").read_text("utf-8")
     block = source.partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]

@@ -98,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "datasets", "emissions", "plot"})
+    return sorted({*__all__, "__version__", "datasets", "emissions", "plot"})

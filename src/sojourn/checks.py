@@ -25,6 +25,32 @@ def positive_int(name: str, value: Any) -> int:
     return number
 
 
+def seed_of(random_state: Any) -> int:
+    """A seed from any form of `random_state` that scikit-learn or numpy accept; None is 0.
+
+    Examples
+    --------
+    >>> seed_of(None), seed_of(7)
+    (0, 7)
+    """
+    if random_state is None:
+        return 0
+    if hasattr(random_state, "integers"):
+        return int(random_state.integers(2**31))
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31))
+    try:
+        seed = operator.index(random_state)
+    except TypeError:
+        seed = -1
+    if seed < 0:
+        raise SojournError(
+            f"random_state is {random_state!r}; expected None, an integer of at least 0, or a "
+            f"Generator or RandomState of numpy"
+        )
+    return seed
+
+
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise an error if the value is not one of those allowed."""
     if not isinstance(value, str) or value not in allowed:

@@ -775,3 +775,39 @@ def test_shipped_data_are_written_and_completion_is_printed(tmp_path, capsys, mo
     monkeypatch.setenv("COMP_CWORD", "1")
     cli.run([])
     assert "detect" in capsys.readouterr().out
+
+
+def test_blank_lines_are_empty_sequences_of_a_model_with_ends(tmp_path, capsys):
+    lines, model = tmp_path / "runs.txt", tmp_path / "m.sojourn"
+    lines.write_text("a a b\n\nb a\n" * 10)
+    sizes = ["--states", 1, "--max-duration", 2, "--seed", 0]
+    run(capsys, "fit", lines, *sizes, "--ends", "-o", model)
+    assert sj.load(model).params_.empty == pytest.approx(1 / 3, abs=0.01)
+    scored = table(run(capsys, "score", model, lines))
+    assert scored["length"][:3] == ["3", "0", "2"]
+    assert float(scored["log_prob"][1]) == pytest.approx(np.log(1 / 3), abs=0.02)
+    run(capsys, "fit", lines, *sizes, "--ends", "--scan", "-o", tmp_path / "scanned")
+    assert sj.load(tmp_path / "scanned").params_.empty == sj.load(model).params_.empty
+    assert "empty" in refused(capsys, "fit", lines, *sizes, "-o", model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--algorithm", "contexts", "--windows", "0,1"], "--windows (0, 1) is for fixed windows"),
+        (["--algorithm", "pooled", "--ends"], "--ends is for --algorithm contexts"),
+        (["--jobs", "0"], "--jobs is a number of threads"),
+        (["--seed", "-3"], "--seed is -3"),
+    ],
+)
+def test_errors_of_a_fit_name_options(folder, tmp_path, capsys, options, message):
+    size = ["--method", "spectral", "--states", "2", "--max-duration", "2"]
+    events = folder / "events.csv"
+    said = refused(capsys, "fit", events, "-q", *size, *options, "-o", tmp_path / "m")
+    assert message in said
+    assert not re.search(r"\b[a-z]+_[a-z]+\b", said.replace("per_step", ""))
+
+
+def test_a_forecast_of_an_end_that_the_model_does_not_know_names_the_option(folder, capsys):
+    said = refused(capsys, "forecast", folder / "hsmm.sojourn", folder / "more.csv", "-q", "--end")
+    assert "fit it with --ends" in said

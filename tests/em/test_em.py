@@ -418,7 +418,7 @@ def test_impossible_sequences_are_left_out_with_a_warning():
 
 
 def test_an_interrupt_of_em_is_obeyed():
-    """A race of starts that swallowed it would go on, and choose by runs of different lengths."""
+    """A race of starts that swallowed it would compare runs of different lengths."""
     sequences = Params.random(2, 3, 4, rng=33).sample(20, 30, rng=34)
     start = Params.random(2, 3, 4, rng=35)
 

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 import sojourn as sj
 
 RNG = np.random.default_rng(0)
+RNG_VALUES = np.random.default_rng(1).normal(size=(90, 2))
 # One symbol occurs in one sequence only: folds without it must know it all the same.
 LISTS = [["a"] * int(RNG.integers(1, 5)) + ["b"] * int(RNG.integers(1, 5)) for _ in range(30)]
 LISTS[17].append("rare")
@@ -66,3 +67,42 @@ def test_a_pipeline_takes_lengths_by_metadata_routing():
         pipe = make_pipeline(scale, sj.Discretizer(4), model).fit(numbers, lengths=[60, 60])
         states = pipe.predict(numbers, lengths=[60, 60])
     assert [len(set(own)) for own in np.split(np.concatenate(states), 2)] == [1, 1]
+
+
+@pytest.mark.parametrize("kind", ["none", "integer", "RandomState", "Generator"])
+def test_random_state_takes_every_form_and_a_seed_repeats_the_fit(kind):
+    def state():
+        return {
+            "none": None,
+            "integer": np.int64(3),
+            "RandomState": np.random.RandomState(3),
+            "Generator": np.random.default_rng(3),
+        }[kind]
+
+    def fits():
+        yield sj.HSMM(2, 2, max_iter=2, random_state=state()).fit(SEQS).params_.emission
+        yield sj.SpectralHSMM(random_state=state()).fit(SEQS).score_samples(SEQS)
+        yield sj.Discretizer(3, "kmeans", random_state=state()).fit(RNG_VALUES).centres_
+
+    assert all(np.array_equal(a, b) for a, b in zip(fits(), fits(), strict=True))
+
+
+@pytest.mark.parametrize("wrong", [-1, "seed", 0.5])
+def test_a_random_state_that_is_none_is_refused(wrong):
+    with pytest.raises(sj.SojournError, match="random_state is"):
+        sj.HSMM(2, 2, random_state=wrong).fit(SEQS)
+
+
+def test_a_search_on_plain_lists_works_or_says_how_folds_share_a_vocabulary():
+    lists = [row[:-1] if row[-1] == "rare" else row for row in LISTS]
+    assert np.isfinite(cross_val_score(sj.ContextTree(), lists, cv=3)).all()
+    with pytest.raises(sj.SojournError, match=r"'rare' .* Sequences\.from_lists"):
+        cross_val_score(sj.ContextTree(), LISTS, cv=3, error_score="raise")
+
+
+def test_states_become_a_table_with_named_columns():
+    model = sj.SpectralHSMM().fit(SEQS).set_output(transform="pandas")
+    table = model.transform(SEQS)
+    assert table.columns.tolist() == model.get_feature_names_out().tolist()
+    assert table.shape == (len(SEQS), model.rank_)
+    assert table.columns[0] == "state0"

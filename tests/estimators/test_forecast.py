@@ -229,6 +229,12 @@ def test_remaining_time_is_covered_and_beats_the_mean_by_length():
     assert 0.87 < covered < 0.93
     by_length = np.array([actual[parts.lengths == n].mean() for n in parts.lengths])
     assert np.abs(found.time - actual).mean() < np.abs(by_length - actual).mean()
+    rows = model.remaining_time(test, held_out=timed(800, 3), prefixes=True)
+    assert [len(row.high) for row in rows] == test.lengths.tolist()
+    for name in ("time", "low", "high"):
+        assert np.array_equal(
+            np.concatenate([getattr(r, name) for r in rows]), getattr(found, name)
+        )
     plain = model.remaining_time(parts)
     assert np.isnan(plain.low).all()
     assert np.abs(plain.time.mean() - actual.mean()) < 0.1 * actual.mean()
@@ -253,6 +259,13 @@ def test_plots_say_the_unit_of_the_clock():
     ax = sj.plot.durations(model)
     assert ax.get_xlabel() == "minutes in a stay"
     assert ax.get_xlim() == (15.0, 105.0)
+    timeline = sj.plot.timeline(model, data.resample("30min"))
+    assert timeline.get_xlabel() == "minutes"
+    assert timeline.xaxis.get_major_formatter()(2, None) == "60"
+    table = model.summary()
+    assert (table.step, table.unit) == (30.0, "minutes")
+    assert f"{30 * table.rows[0].mean:.1f} ±" in str(table)
+    assert "minutes" in str(table).splitlines()[0]
 
 
 def test_clock_and_gaps_are_saved(tmp_path):

@@ -1,6 +1,7 @@
 """Files that were changed and signed again: refused, or every score and probability stays one."""
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,13 @@ NUMERIC = {
     "Gamma": lambda: measured(emissions.Gamma(), np.exp(NUMBERS / 4)),
     "Exponential": lambda: measured(emissions.Exponential(), np.exp(NUMBERS / 4)),
     "Bernoulli": lambda: measured(emissions.Bernoulli(), (COUNTS > 2).astype(float)),
+    "Channels": lambda: measured(
+        emissions.Channels({"channel 0": emissions.StudentT(), "channel 1": emissions.Gaussian()}),
+        NUMBERS,
+    ),
+    "detector of numbers": lambda: sj.AnomalyDetector(
+        sj.HSMM(2, 3, max_iter=2, n_jobs=1), **RATE
+    ).fit(NUMBERS),
 }
 KINDS = {
     "HSMM": lambda: sj.HSMM(2, 3, **FEW).fit(DATA),
@@ -120,6 +128,10 @@ def test_a_crafted_file_of_a_model_of_numbers_is_refused_or_scores_are_no_nan(ki
         scores = loaded.score_samples(X)
         assert not np.isnan(scores).any()
         assert (scores < np.inf).all()
+        if isinstance(loaded, sj.AnomalyDetector):
+            assert ((loaded.pvalues(X) > 0) & (loaded.pvalues(X) <= 1)).all()
+            loaded = loaded.model_
+            scores = loaded.score_samples(X)
         if np.isfinite(scores).all():
             check_distribution(np.concatenate(loaded.predict_proba(X)))
 
@@ -180,3 +192,16 @@ def test_an_altered_snapshot_is_refused_and_one_signed_again_gives_probabilities
         steps = other.update_many(X[1])
         assert (np.isfinite(steps) & (steps >= 0)).all()
     assert refused > 50
+
+
+def test_evidence_of_groups_that_is_infinite_is_refused():
+    evidence = detector(sj.HSMM(2, 3, **FEW)).evidence_
+    groups = {name: np.full_like(values, np.inf) for name, values in evidence.groups.items()}
+    with pytest.raises(sj.SojournError, match="do not fit together"):
+        replace(evidence, groups=groups)
+
+
+def test_a_centre_of_another_size_is_refused():
+    t = emissions.StudentT().start(NUMBERS.reshape(-1, 2), np.ones((NUMBERS[..., 0].size, 1)))
+    with pytest.raises(sj.SojournError, match="centre of a StudentT of 2 channels"):
+        replace(t, centre=t.centre[:1])

@@ -129,37 +129,39 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
         except MemoryError:
             _print("there is not enough memory for this; give less data or a smaller model")
         except ValueError as error:  # SojournError is one
-            _print(in_options(str(error)))
+            _print(in_options(str(error), group))
         return 1
 
 
-# What an argument of Python is called on the command line.
-OPTIONS = (
-    (r"pass unknown='missing'|unknown='missing'", "--unknown missing"),
-    (r"pass format=", "give --from"),
-    (r"\bid=False", "--no-id"),
-    (r"\btime=False", "--no-time"),
-    (r"\b(id|time|symbol|delimiter|vocabulary|every|gaps)=", r"--\1 "),
-    (r"\bn_states\b", "--states"),
-    (r"\bmax_duration\b", "--max-duration"),
-    (r"\bmax_iter\b", "--max-iter"),
-    (r"^rate is\b", "--alarm is"),
-)
-
-
-def in_options(message: str) -> str:
-    """A message in which arguments have the names of options.
+def in_options(message: str, group: click.Group) -> str:
+    """A message in which arguments have the names of the options of a group's commands.
 
     Examples
     --------
-    >>> in_options("pass unknown='missing' to treat it as not seen; n_states must be 1 or more")
-    '--unknown missing to treat it as not seen; --states must be 1 or more'
+    >>> in_options("n_states is 0; pass unknown='missing', ends=True or id=False", commands())
+    '--states is 0; give --unknown missing, --ends or --no-id'
     """
     import re
 
-    for pattern, option in OPTIONS:
-        message = re.sub(pattern, option, message)
-    return message
+    for name, option in _option_names(group).items():
+        message = re.sub(rf"\b{name}=False\b", option.replace("--", "--no-", 1), message)
+        message = re.sub(rf"\b{name}=(True\b|(?=[\s,;)]|$))", option, message)
+        message = re.sub(rf"\b{name}=(?:'([^']*)')?", rf"{option} \1", message)
+        # A word alone is an argument where it is none of English, or what the sentence is about.
+        alone = rf"(?<!-)\b{name}\b" if "_" in name else rf"^{name}(?= is | must )"
+        message = re.sub(alone, option, message)
+    return re.sub(r"\bpass (?=--)", "give ", message).replace("--no-resume", "no --resume")
+
+
+def _option_names(group: click.Group) -> dict[str, str]:
+    """The arguments of Python that options stand for, and the longest name of each option."""
+    found = {
+        option.name: max((text for text in option.opts if text.startswith("--")), key=len)
+        for command in group.commands.values()
+        for option in command.params
+        if option.name and any(text.startswith("--") for text in option.opts)
+    }
+    return found | {"rate": "--alarm"}
 
 
 def _print(message: str) -> None:

@@ -102,6 +102,7 @@ def fit(
     auto = "auto" in (arguments.get("n_states"), arguments.get("max_duration"))
     if scan and auto:
         raise click.UsageError("--scan and --cluster need --states and --max-duration.")
+    data.how["empty"] = bool(arguments.get("ends"))
     sequences: Any = data.scan() if scan else data.read()
     with options.client_of(cluster) as client:
         model = _fitted(estimator, auto, arguments, sequences, how | {"client": client})

@@ -147,10 +147,11 @@ class Data(NamedTuple):
         if channels := getattr(inner, "channels_", ()):
             return {"values": list(channels), **self.how}
         clock = getattr(inner, "clock_", None)
-        own = {} if clock is None or {"every", "gaps"} & set(self.how) else {"every": clock}
+        own: dict[str, Any] = {"empty": inner.ends}
+        own |= {} if clock is None or {"every", "gaps"} & set(self.how) else {"every": clock}
         unknown = unknown or model.unknown
         unknown = "add" if unknown == "novel" else unknown
-        return self.how | own | {"vocabulary": model.vocabulary_, "unknown": unknown}
+        return own | self.how | {"vocabulary": model.vocabulary_, "unknown": unknown}
 
 
 class Saved(NamedTuple):

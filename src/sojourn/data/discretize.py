@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import KBinsDiscretizer
 
-from sojourn.checks import check_choice, positive_int
+from sojourn.checks import check_choice, positive_int, seed_of
 from sojourn.data.adapters import read_numbers
 from sojourn.data.as_signals import as_signals
 from sojourn.data.measurements import column_names
@@ -38,8 +38,8 @@ class Discretizer(BaseEstimator):
         ``"quantile"`` makes bins of equally many values, ``"uniform"`` bins of equal width, both
         of one channel; ``"kmeans"`` makes clusters of one channel or of several jointly, each
         divided by its standard deviation.
-    random_state : int, RandomState or None
-        For ``"kmeans"``.
+    random_state : int, Generator, RandomState or None
+        Seed for ``"kmeans"``; None is 0.
     names : bool
         Whether symbols are words: "speed < 3.2" for a bin, "speed 3.2, load 0.5" for a cluster's
         centre. Channels are named by the data, if they are a data frame or `Signals`.
@@ -234,7 +234,8 @@ class Discretizer(BaseEstimator):
             )
         scale = measured.std(axis=0)
         scale[scale == 0] = 1.0
-        clusters = MiniBatchKMeans(self.n_symbols, random_state=self.random_state, n_init="auto")
+        seed = seed_of(self.random_state)
+        clusters = MiniBatchKMeans(self.n_symbols, random_state=seed, n_init="auto")
         centres = clusters.fit(measured / scale).cluster_centers_ * scale
         self._learn(centres=centres[np.lexsort(centres.T[::-1])], scale=scale)
 

@@ -98,7 +98,8 @@ class Ragged:
             owner, position = adapters.place_of(self.offsets, self.ids)(k)
             reason = (
                 f"which is not in the vocabulary of {new.size} symbols; pass unknown='missing' to "
-                f"treat it as not seen, or refit"
+                f"treat it as not seen, or refit (parts of one Sequences share a vocabulary, as "
+                f"splits of scikit-learn need it: Sequences.from_lists)"
                 if alike
                 else f"but the vocabulary holds symbols such as {new[0].item()!r}"
             )

@@ -56,6 +56,8 @@ class Evidence:
             good = isinstance(value, np.ndarray) and value.dtype == np.float64
             fit = fit and good and value.shape == values[0].shape and value.ndim == 1
             fit = fit and not (np.isnan(value) | (value < -MOST)).any()
+        # Values of a view may be infinite; the logarithms that groups are made of are not.
+        fit = fit and not any((value > MOST).any() for value in self.groups.values())
         if not fit:
             raise SojournError("the views of the detector do not fit together")
 

@@ -56,6 +56,10 @@ class StudentT(Separate):
         if self.fitted and self.centre is None:
             object.__setattr__(self, "centre", self._parameter("locations").mean(axis=0))
         self._freeze("centre")
+        if self.fitted and self._parameter("centre").shape != (self.n_channels,):
+            raise SojournError(
+                f"centre of a StudentT of {self.n_channels} channels differs in size"
+            )
         if self.fitted and not (self._parameter("scales") > 0.0).all():
             raise SojournError(
                 "a scale of StudentT is 0: a state has equal values only; pass a larger shrinkage"

@@ -18,7 +18,7 @@ from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators import forecast as forecasts
-from sojourn.estimators.forecast import Remaining, TimeTo
+from sojourn.estimators.forecast import TimeTo
 from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass, Watch
@@ -175,7 +175,7 @@ class SequenceModel(BaseEstimator, ABC):
         if (state is not None) + (symbol is not None) + bool(end) != 1:
             raise SojournError("pass one of state=, symbol= and end=True: what to wait for")
         if end and not self.ends:
-            raise SojournError("the model knows no ends; fit it with ends=True (--ends)")
+            raise SojournError("the model knows no ends; fit it with ends=True")
         if symbol is not None:
             known = np.flatnonzero(self.vocabulary_ == symbol)
             if known.size == 0:
@@ -185,8 +185,14 @@ class SequenceModel(BaseEstimator, ABC):
         return TimeTo(*hits[:3], *self.step_)
 
     def remaining_time(
-        self, X: Any, *, lengths: Any = None, held_out: Any = None, coverage: float = 0.9
-    ) -> Remaining:
+        self,
+        X: Any,
+        *,
+        lengths: Any = None,
+        held_out: Any = None,
+        coverage: float = 0.9,
+        prefixes: bool = False,
+    ) -> Any:
         """How long until each sequence ends; for a model with ``ends=True``.
 
         Parameters
@@ -199,17 +205,20 @@ class SequenceModel(BaseEstimator, ABC):
             covers as many as it should.
         coverage : float
             Probability that the interval is to have.
+        prefixes : bool
+            Whether to answer after each symbol of each sequence.
 
         Returns
         -------
         Remaining
             With `time`, `low`, `high` and `unit`: in the unit of the clock of the training data; in
             hours if they had dates and no clock, by the mean gap after each symbol; else in steps.
+            With `prefixes` a list with one for each sequence, of arrays (length,).
         """
         if not self.ends:
-            raise SojournError("the model knows no ends; fit it with ends=True (--ends)")
+            raise SojournError("the model knows no ends; fit it with ends=True")
         kept = None if held_out is None else self._encode(held_out, None)
-        return forecasts.remaining_time(self, self._encode(X, lengths), kept, coverage)
+        return forecasts.remaining_time(self, self._encode(X, lengths), kept, coverage, prefixes)
 
     @staticmethod
     def _timing(data: Sequences | Partitions) -> dict[str, Any]:

@@ -170,9 +170,19 @@ def mean_gaps(sequences: Sequences) -> Floats | None:
 
 
 def remaining_time(
-    model: SequenceModel, sequences: Sequences, held_out: Sequences | None, coverage: float
-) -> Remaining:
+    model: SequenceModel,
+    sequences: Sequences,
+    held_out: Sequences | None,
+    coverage: float,
+    prefixes: bool = False,
+) -> Remaining | list[Remaining]:
     """How long until each sequence ends; see `SequenceModel.remaining_time`."""
+    if prefixes:
+        parts, _ = all_prefixes(sequences)
+        rest = remaining_time(model, parts, held_out, coverage)
+        assert isinstance(rest, Remaining)
+        times = (np.split(t, sequences.offsets[1:-1]) for t in (rest.time, rest.low, rest.high))
+        return [Remaining(t, low, high, rest.unit) for t, low, high in zip(*times, strict=True)]
     if not 0.0 < coverage < 1.0:
         raise SojournError(f"coverage is {coverage!r}; expected a probability between 0 and 1")
     key, estimate, low, high, unit = _expected_rest(model, sequences, coverage)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sojourn.checks import MAX_ENTRIES, check_choice, positive_int
+from sojourn.checks import MAX_ENTRIES, check_choice, positive_int, seed_of
 from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
@@ -92,7 +92,7 @@ class HSMM(StateModel):
         How a symbol that was not seen in training is treated.
     verbose : bool or None
         Whether progress is shown on standard error; None: only on a terminal.
-    random_state : int or None
+    random_state : int, Generator, RandomState or None
         Seed of the random parts of the start; None is 0.
     n_jobs : int or None
         Number of threads; None or -1 for all cores. Results do not depend on it.
@@ -149,7 +149,7 @@ class HSMM(StateModel):
         clip: bool = False,
         unknown: str = "error",
         verbose: bool | None = None,
-        random_state: int | None = None,
+        random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_states = n_states
@@ -233,7 +233,7 @@ class HSMM(StateModel):
             raise SojournError("resume=True needs checkpoint=, the file to continue from")
         keep = None if checkpoint is None else self._checkpoint(checkpoint, data, (n_x, n_d))
         show = Progress(self.verbose, positive_int("max_iter", self.max_iter), data)
-        seed = 0 if self.random_state is None else self.random_state
+        seed = seed_of(self.random_state)
         with show:
             if numbers is not None and not isinstance(init, Params):
                 em = partial(

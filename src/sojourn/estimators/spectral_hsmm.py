@@ -9,11 +9,12 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from sojourn.checks import check_choice, positive_int
+from sojourn.checks import check_choice, positive_int, seed_of
 from sojourn.contexts.counts import ContextTally, Trees
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
@@ -72,7 +73,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         Ignored: the spectral methods need not know. Accepted so that both estimators take it.
     unknown : {"error", "missing"}
         What a symbol outside `vocabulary_` is.
-    random_state : int or None
+    random_state : int, Generator, RandomState or None
         Seed of the random projections that large tables are decomposed with; None is 0.
     n_jobs : int or None
         Number of threads; None or -1 for all cores. Results do not depend on it.
@@ -127,7 +128,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         filter: str = "normalised",
         self_transitions: bool | None = None,
         unknown: str = "error",
-        random_state: int | None = None,
+        random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_states = n_states
@@ -255,6 +256,17 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         states = states_of(self._model, self._encode(X, lengths), self._rank(), self.n_jobs)
         return np.array([rows[-1] for rows in states])
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`, which `set_output` makes a table of.
+
+        Parameters
+        ----------
+        input_features
+            Not used.
+        """
+        check_is_fitted(self)
+        return np.array([f"state{k}" for k in range(self._rank())], dtype=object)
+
     def _rank(self) -> int:
         return int(self._model.emission(0).shape[1])
 
@@ -305,7 +317,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
             return self.trees, None
         sizes = (data.n_symbols, self.ends, self._ranks(data.n_symbols))
         with threadpool_limits(1, user_api="blas"):  # one thread adds in one order: same bits
-            return choose_trees(sample_of(data), *sizes, self.n_jobs, self.random_state or 0)
+            return choose_trees(sample_of(data), *sizes, self.n_jobs, seed_of(self.random_state))
 
     def _window_tally(self, n_o: int) -> Any:
         n_x, n_d = self._size()
@@ -331,7 +343,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         planned: ContextChoice | None = None,
     ) -> Self:
         """Operators from moments; all that was learned is kept at once, or nothing."""
-        seed, learned = self.random_state or 0, {"moments_": moments}
+        seed, learned = seed_of(self.random_state), {"moments_": moments}
         if self.algorithm == "contexts":
             how = (self.ends, self._ranks(data.n_symbols), planned, self.n_jobs, seed)
             with threadpool_limits(1, user_api="blas"):

@@ -170,7 +170,7 @@ class StateModel(SequenceModel):
         params = self._fitted()
         symbols = list(self.vocabulary_.tolist() if params.density is None else self.channels_)
         facts = (self.state_names, symbols, self.occupancy_, self.visits_)
-        return summarise(params, *facts, getattr(self, "converged_", True))
+        return summarise(params, *facts, getattr(self, "converged_", True), self.step_)
 
     def decode(self, X: Any, *, lengths: Any = None) -> tuple[list[NDArray[np.int32]], Floats]:
         """The most probable path of each sequence, and their joint log-probability.
@@ -231,7 +231,7 @@ class StateModel(SequenceModel):
         -------
         array (n, max_duration)
             Column r is the probability of r more steps; column 0: the stay ends here. With a tail
-            the last column is for that many or more.
+            the last column is for that many or more. A step lasts `step_`.
         """
         return self._now(X, lengths).sum(axis=1)
 

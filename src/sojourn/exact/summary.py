@@ -68,6 +68,9 @@ class Summary:
     ----------
     rows : tuple of StateRow
     warnings : tuple of str
+    step : float
+        How long a step lasts, in the unit in which the table is shown.
+    unit : str
 
     Examples
     --------
@@ -81,13 +84,15 @@ class Summary:
 
     rows: tuple[StateRow, ...]
     warnings: tuple[str, ...]
+    step: float = 1.0
+    unit: str = "steps"
 
     def __str__(self) -> str:
-        head = ("state", "time", "stays", "steps", "emits", "then")
+        head = ("state", "time", "stays", self.unit, "emits", "then")
         cells = [head]
         for row in self.rows:
             visits = "" if np.isnan(row.visits) else f"{row.visits:.0f}"
-            steps = f"{row.mean:.1f} ± {row.spread:.1f}"
+            steps = f"{self.step * row.mean:.1f} ± {self.step * row.spread:.1f}"
             emits, then = (_listed(pairs) for pairs in (row.symbols, row.followed_by))
             cells.append((row.name, f"{row.share:.1%}", visits, steps, emits, then))
         widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
@@ -105,6 +110,7 @@ def summarise(
     share: Floats,
     visits: Floats | None,
     converged: bool = True,
+    step: tuple[float, str] = (1.0, "steps"),
 ) -> Summary:
     """The summary of a model: names of its states and symbols (or channels), time and visits."""
     doubts = _doubts(params, names, visits)
@@ -122,7 +128,7 @@ def summarise(
         if params.end is not None and params.end[x] >= LEAST:
             nexts = (*nexts, ("end", float(params.end[x])))
         rows.append(StateRow(x, name, *numbers, *stays, emits, nexts))
-    return Summary(tuple(rows), tuple(doubts))
+    return Summary(tuple(rows), tuple(doubts), *step)
 
 
 def duration_variances(params: Params) -> Floats:

@@ -58,6 +58,16 @@ def bare(ax: Axes, frame: bool = True) -> Axes:
     return ax
 
 
+def label_steps(ax: Axes, inner: Any) -> None:
+    """Name the axis of steps, and count it in the unit of the model's clock, if it has one."""
+    step, unit = inner.step_
+    if unit == "steps":
+        ax.set_xlabel("step")
+        return
+    ax.xaxis.set_major_formatter(lambda x, _: f"{step * x:g}")
+    ax.set_xlabel(unit)
+
+
 def model_of(model: Any, states: bool | None = None) -> Any:
     """The model, or that of a detector; with `states` given, one that has states or has none."""
     inner = getattr(model, "model_", model)

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
 from sojourn.errors import SojournError
-from sojourn.plot.base import ALARM, QUIET, axes_or_new, bare, color_of, model_of, plain, short
+from sojourn.plot.base import (
+    ALARM,
+    QUIET,
+    axes_or_new,
+    bare,
+    color_of,
+    label_steps,
+    model_of,
+    plain,
+    short,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,5 +97,6 @@ def timeline(
     for step in marks:
         ax.axvline(step + 0.5, color=ALARM, linewidth=1)
     ax.set_yticks(ticks, labels, parse_math=False)
-    ax.set(xlim=(0, len(surprise)), ylim=(-0.6, y + SURPRISE_LANES + 0.2), xlabel="step")
+    ax.set(xlim=(0, len(surprise)), ylim=(-0.6, y + SURPRISE_LANES + 0.2))
+    label_steps(ax, inner)
     return bare(ax, frame=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sojourn.data.runs import runs
 from sojourn.errors import SojournError
-from sojourn.plot.base import QUIET, axes_or_new, bare, color_of, model_of, plain
+from sojourn.plot.base import QUIET, axes_or_new, bare, color_of, label_steps, model_of, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,5 +59,6 @@ def signal(
         ax.fill_between(steps, low, high, color=color_of(int(x)), alpha=0.35, linewidth=0)
     ax.plot(np.arange(one.n_total), one.values[:, j], color=QUIET, linewidth=1)
     ax.set_ylabel(plain(names[j]), parse_math=False)
-    ax.set(xlim=(-0.5, one.n_total - 0.5), xlabel="step")
+    ax.set_xlim(-0.5, one.n_total - 0.5)
+    label_steps(ax, inner)
     return bare(ax)

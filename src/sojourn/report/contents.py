@@ -99,7 +99,7 @@ def _detector(model: Any, X: Any, normal: Any, contamination: float | None) -> t
         if normal is not None or contamination is not None:
             raise SojournError(
                 "the detector is calibrated already, at its own false-alarm rate; leave out "
-                "normal= (--normal) and contamination= (--contamination), or give a model"
+                "normal= and contamination=, or give a model"
             )
         return model, "The detector was calibrated when it was fitted."
     if not hasattr(model, "vocabulary_"):

@@ -60,6 +60,6 @@ def read_known(labels: Any, n: int, normal_label: Any = None) -> Known:
         raise SojournError(
             f"labels are {shown}; expected True and False, 0 and 1 (1 is abnormal), -1 and +1 (-1 "
             f"is abnormal), or names of which one is 'normal'; say which one is normal with "
-            f"normal_label= (--normal-label)"
+            f"normal_label="
         )
     return Known(["abnormal" if b else "normal" for b in bad], bad.astype(bool))
