@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import sojourn as sj
+from sojourn.detect.novelty import encode
 
 EVIL = "<script>window.hacked = 1</script>"
 EVIL_ID = "</script><img src=x onerror='window.hacked=2'>\u2028&amp;\""
@@ -22,8 +23,13 @@ class Detector:
 
     def fit(self, X):
         self.usual = np.sort(self.score_samples(X))
+        self.calibration_ = SimpleNamespace(scores=self.usual)
+        self.typical_ = X[:3]
         self.offset_ = float(np.quantile(self.usual, self.contamination))
         return self
+
+    def _encode(self, X, lengths):
+        return encode(X, lengths, self.model_.vocabulary_, self.unknown)
 
     def score_samples(self, X):
         return self.model_.score_samples(X) / X.lengths
@@ -48,6 +54,7 @@ class Detector:
                     weight=2.0,
                     start=t,
                     stop=None,
+                    brief=f"{symbols[t]} where it is not expected",
                 ),
                 SimpleNamespace(
                     kind="duration",
@@ -55,9 +62,15 @@ class Detector:
                     weight=1.0,
                     start=place[0],
                     stop=place[1],
+                    brief="too long",
                 ),
                 SimpleNamespace(
-                    kind="symbol", text=f"{symbols[0]} is rare", weight=0.5, start=None, stop=None
+                    kind="symbol",
+                    text=f"{symbols[0]} is rare",
+                    weight=0.5,
+                    start=None,
+                    stop=None,
+                    brief="rare",
                 ),
             ]
             found.append(

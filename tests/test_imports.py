@@ -38,7 +38,7 @@ TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "persist": (ABOVE, ()),
     "plot": (("data", "exact", "estimators", "detect"), ()),
     "datasets": (("data", "scale", "exact"), ()),
-    "report": (("data", "storage", "estimators", "detect", "plot"), ()),
+    "report": (("data", "storage", "estimators", "detect", "plot"), ("__version__",)),
     "cli": (ABOVE, ("__version__",)),
     "__main__": (("cli",), ()),
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sojourn as sj
-from sojourn import HSMM, AnomalyDetector, cli
+from sojourn import HSMM, AnomalyDetector
 
 
 def machine(rng, n_stays=12):
@@ -92,14 +92,3 @@ def test_a_model_of_ends_of_measurements_can_be_the_detectors():
     found = AnomalyDetector(HSMM(1, 2, max_iter=3, ends=True), cv=2).fit(X)
     assert found.pvalues([np.full(6, 9.0)]) <= 0.05
     assert "above" in found.explain([np.full(6, 9.0)])[0].reasons[0].text
-
-
-def test_a_report_on_measurements_is_refused_with_what_to_use_instead(detector, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    page, saved = tmp_path / "r.html", tmp_path / "d.sojourn"
-    for model in (detector, detector.model_):
-        with pytest.raises(sj.SojournError, match=r"symbols only.*detector\.explain.*plot\.signal"):
-            sj.write_report(model, FRESH[:3], page)
-    detector.save(saved)
-    assert cli.run(["report", str(saved), "absent.csv", "-o", str(page)]) == 1
-    assert "symbols only" in capsys.readouterr().err

@@ -54,7 +54,11 @@ def test_a_figure_makes_axes_where_none_are_given(name):
 
 def test_durations_are_the_tables_of_the_model():
     ax = plot.durations(HSMM, 1, ax=Figure().subplots())
-    assert np.array_equal(ax.patches[0].get_data().values, HSMM.params_.duration[1])
+    shown = ax.patches[0].get_data().values
+    assert np.array_equal(shown[:4], HSMM.params_.duration[1, :4])
+    last, tail = HSMM.params_.duration[1, 4], HSMM.params_.tail[1]
+    assert np.allclose(shown[4:], last * (1 - tail) * tail ** np.arange(len(shown) - 4))
+    assert shown.sum() >= 0.95  # further stays are left out
 
 
 def test_arrows_are_the_transitions_that_are_not_rare():
@@ -65,7 +69,8 @@ def test_arrows_are_the_transitions_that_are_not_rare():
 
 def test_occupancy_is_the_share_of_the_data():
     share = np.concatenate(HSMM.predict_proba(DATA)).mean(axis=0)
-    assert np.allclose(plot.occupancy(HSMM), share, atol=1e-9)  # sums of the same numbers
+    bars = [bar.get_width() for bar in plot.occupancy(HSMM).patches]
+    assert np.allclose(bars, share, atol=1e-9)  # sums of the same numbers
 
 
 def test_scores_far_below_the_others_are_counted_in_the_first_bar():

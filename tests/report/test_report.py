@@ -15,7 +15,7 @@ from sojourn.report import embedded
 from sojourn.report.figures import figure
 from sojourn.report.labels import read_known
 
-MOST_BYTES = 5_000_000
+MOST_BYTES = 1_000_000
 
 
 class Page(HTMLParser):
@@ -77,11 +77,15 @@ def test_a_page_has_all_its_parts_and_makes_no_requests(tmp_path):
     labels = np.arange(len(sequences)) % 4 == 0
     text, page = written(tmp_path, detector, sequences, labels=labels, title="My <flights>")
     assert "My &lt;flights&gt;" in text
-    assert len(page.having("details")) == 30
-    assert len(page.having("th", scope="row")) == 40 + 4 * 5  # sequences; symbols of states
+    assert len([a for a in page.having("details") if "data-case" in a]) == 30
+    assert [a["id"] for a in page.having("details") if "open" in a] == ["case-0"]
+    groups = len([a for a in page.having("button") if a.get("class") == "group"])
+    assert 0 < groups <= 3
+    assert len(page.having("th", scope="row")) == 40 + 4 * 5 + groups  # and symbols of states
     shown = figures(page)
     assert {"ROC curve", "Precision-recall curve", "How long state 3 lasts"} <= shown
     assert "Graph of the transitions between states" in shown
+    assert "mathdefault" not in text
     assert not re.search(r"https?://|//[a-z]+\.", text)
     for _, attributes in page.elements:
         assert "src" not in attributes
@@ -106,14 +110,17 @@ def test_rows_are_in_the_order_of_their_p_values(tmp_path):
 
 def test_names_of_symbols_and_ids_are_inert(tmp_path):
     detector, sequences = case()
-    text, page = written(
-        tmp_path, detector, sequences, title=EVIL, labels=[EVIL] * 40, normal_label=EVIL
-    )
+    detector.model_.name_states([f"{EVIL} {i}" for i in range(4)])
+    hostile = {"title": EVIL, "labels": [EVIL] * 40, "normal_label": EVIL}
+    text, page = written(tmp_path, detector, sequences, **hostile, provenance={EVIL: EVIL_ID})
     assert EVIL not in text
     assert EVIL_ID not in text
+    assert not [name for _, a in page.elements for name in a if name.startswith("on")]
     assert len(page.having("script")) == 3
     assert page.having("img") == []
     assert EVIL in timelines(text)["names"]
+    assert timelines(text)["states"][1] == f"{EVIL} 1"
+    assert timelines(text)["heat"]["names"][1].startswith(f"{EVIL} 1 (mostly")
     assert any("<img src=x" in words for words in page.words)  # as text, in the table
     data = text[text.index('id="data">') :]
     assert not set(data[10 : data.index("</script>")]) & set("<>&\u2028\u2029")
@@ -142,7 +149,7 @@ def test_long_sequences_of_many_symbols(tmp_path):
     names = [f"symbol number {i:02d}" for i in range(60)]
     detector, sequences = case(33, 4000, n_symbols=60, names=names)
     text, _ = written(tmp_path, detector, sequences)
-    assert len(text.encode()) < MOST_BYTES
+    assert len(text.encode()) < 2 * MOST_BYTES
     item = timelines(text)["items"][0]
     assert len(item["codes"]) == len(item["surprise"]) == sum(n for n, _ in item["states"]) == 4000
     assert len(item["lanes"]) == 24
@@ -166,6 +173,122 @@ def test_a_spectral_model_shows_its_spectrum_and_no_states(tmp_path):
     assert {"Singular values", "Held-out score"} <= figures(page)
     assert page.having("article") == []
     assert timelines(text)["items"][0]["states"] == []
+
+
+def test_the_first_sentence_counts_and_doubts_and_origin_follow(tmp_path):
+    detector, sequences = case(30, 40)
+    text, page = written(tmp_path, detector, sequences, provenance={"Data": "today.csv"})
+    k = int((detector.predict(sequences) == -1).sum())
+    words = [" ".join(w.split()) for w in page.words if w.strip()]
+    body = words[words.index("Which sequences are abnormal", 1) + 1 :]
+    assert body[0] == f"{k} of 30 sequences {'is' if k == 1 else 'are'} abnormal."
+    assert body.index("What to distrust") < body.index("30")  # before the numbers
+    assert any("There were 30 training sequences" in w for w in body)
+    at = words.index("Where this comes from")
+    facts = dict(zip(words[at + 1 : at + 15 : 2], words[at + 2 : at + 16 : 2], strict=True))
+    assert facts["Data"] == "today.csv"
+    assert facts["Training sequences"] == "30"
+    assert facts["Size"] == "4 states, stays of up to 8 steps"
+    assert facts["Model"] == "HSMM(max_duration=8, n_states=4)"
+    assert "contamination=0.05" in facts["Detector"]
+    assert f"by sojourn {sj.__version__}" in facts["Written"]
+
+
+@pytest.mark.parametrize("n_odd", [0, 30, 200])
+def test_drift_is_a_doubt_where_normal_sequences_have_uneven_p_values(tmp_path, n_odd):
+    p, other = sj.Params.random(2, 4, 4, rng=0), sj.Params.random(2, 4, 4, rng=9)
+    detector = Detector(model(p, list("abcd"))).fit(_named(p.sample(400, 60, rng=1)))
+    # Drawn from two models, half of the steps each: the likelihood falls a little for all.
+    drawn = p.sample(200, 60, rng=2).codes.reshape(200, 60).copy()
+    drawn[:n_odd, :12] = other.sample(200, 60, rng=3).codes.reshape(200, 60)[:n_odd, :12]
+    text, _ = written(tmp_path, detector, _named(sj.Sequences.from_array(drawn)))
+    assert ("the data have drifted" in text) == (n_odd == 200)
+
+
+def _named(drawn):
+    return sj.Sequences(drawn.codes, drawn.offsets, np.array(list("abcd")), drawn.ids)
+
+
+def test_stays_at_the_limit_and_rare_states_are_doubts(tmp_path):
+    p = sj.Params.random(3, 6, 5, rng=0)
+    duration = p.duration.copy()
+    duration[1] = [0.02] * 5 + [0.9]
+    limited = sj.Params(p.start, p.transition, duration, p.emission)
+    drawn = limited.sample(40, 50, rng=1)
+    detector = Detector(model(limited, list("abcde"))).fit(
+        sj.Sequences(drawn.codes, drawn.offsets, np.array(list("abcde")), drawn.ids)
+    )
+    detector.model_.visits_ = np.array([400.0, 300.0, 3.0])
+    text, _ = written(tmp_path, detector, detector.typical_)
+    assert "90% of the stays in state 1 last max_duration=6 steps" in text
+    assert "Fewer than 20 stays in state 2" in text
+
+
+def test_the_picture_of_all_sequences_has_their_states_in_order_of_score(tmp_path):
+    detector, sequences = case(25, 300)
+    heat = timelines(written(tmp_path, detector, sequences)[0])["heat"]
+    assert (heat["by"], heat["span"], heat["columns"], len(heat["rows"])) == ("state", 300, 160, 25)
+    order = np.argsort(detector.score_samples(sequences), kind="stable")
+    steps = ((np.arange(160) + 0.5) * 300 / 160).astype(int)
+    for i, runs in zip(order.tolist(), heat["rows"], strict=True):
+        parts = re.findall(r"(\D)(\d*)", runs)
+        drawn = np.repeat([ord(c) - 256 for c, _ in parts], [int(k or 1) for _, k in parts])
+        assert np.array_equal(drawn, detector.model_.predict(sequences)[i][steps])
+
+
+def test_a_context_tree_is_reported_by_symbols(tmp_path):
+    train = sj.Params.random(2, 2, 12, rng=0).sample(60, 40, rng=1)
+    detector = sj.AnomalyDetector(sj.ContextTree(), cv=2).fit(train)
+    text, page = written(tmp_path, detector, train[:10])
+    heat = timelines(text)["heat"]
+    assert heat["by"] == "symbol"
+    assert heat["names"][-1] == "other symbols"
+    assert max(map(ord, "".join(heat["rows"]))) == 256 + 9
+    assert "A ContextTree predicts without naming states" in text
+    assert page.having("article") == []
+
+
+def test_measurements_are_lines_on_the_bands_of_their_states(tmp_path):
+    rng = np.random.default_rng(0)
+    waves = np.tile(np.repeat([0.0, 5.0], 6), 4)
+    normal = [np.column_stack([waves, -waves]) + rng.normal(size=(48, 2)) for _ in range(30)]
+    detector = sj.AnomalyDetector(sj.HSMM(2, 8, max_iter=10), cv=2, contamination=0.1)
+    detector.fit(sj.Signals.from_arrays(normal, channels=["load", EVIL]))
+    odd = normal[0].copy()
+    odd[20:30, 0] += 20
+    odd[5, 1] = np.nan
+    new = sj.Signals.from_arrays([odd, *normal[1:4]], ids=list("abcd"), channels=["load", EVIL])
+    text, page = written(tmp_path, detector, new)
+    assert EVIL not in text
+    data = timelines(text)
+    assert [channel["name"] for channel in data["channels"]] == ["load", EVIL]
+    first, load = data["items"][0], data["channels"][0]
+    back = load["low"] + np.array(first["values"][0]) / 1000 * (load["high"] - load["low"])
+    assert np.allclose(back, odd[:, 0], atol=(load["high"] - load["low"]) / 1000)
+    assert first["values"][1][5] is None
+    assert first["typical"] in range(len(data["typical"]))
+    assert len(load["bands"]) == 2
+    assert any("load above what its state has" in words for words in page.words)
+    assert len(page.having("article")) == 2
+
+
+def test_steps_of_a_clock_are_shown_in_its_unit(tmp_path):
+    p = sj.Params.random(2, 4, 4, rng=0)
+    drawn = p.sample(60, 40, rng=1)
+    times = np.tile(np.arange(40.0), 60) * 900
+    at = np.datetime64("2024-01-01", "s") + times.astype("timedelta64[s]")
+    timed = sj.Sequences(drawn.codes, drawn.offsets, drawn.vocabulary, drawn.ids, times=at)
+    text, _ = written(
+        tmp_path, sj.AnomalyDetector(sj.HSMM(2, 4), cv=2).fit(timed.resample("15min")), timed[:3]
+    )
+    assert timelines(text)["step"] == [15.0, "minutes"]
+    assert "stays of up to 60 minutes" in text
+    assert "minutes per stay" in text
+
+
+def test_a_missing_folder_is_named_before_work_begins(tmp_path):
+    with pytest.raises(sj.SojournError, match=r"there is no folder .*nowhere"):
+        sj.write_report(None, None, tmp_path / "nowhere" / "report.html")
 
 
 def test_labels_of_one_class_give_no_curves_and_a_note(tmp_path):
@@ -300,7 +423,7 @@ def test_report_and_detect_agree_on_every_number_of_a_saved_detector(files, caps
     assert cli.run([*map(str, ["report", saved, *data, "-o", target])]) == 0
     page = target.read_text("utf-8")
     rows = re.findall(
-        r"<tr( class=\"alarm\")?><th.*?>(f\d+)<.*?data-v=\"(.*?)\".*?data-v=\"(.*?)\"", page
+        r"<tr( class=\"alarm\".*?)?><th.*?>(f\d+)<.*?data-v=\"(.*?)\".*?data-v=\"(.*?)\"", page
     )
     assert len(rows) == len(found) == 20
     for alarm, name, pvalue, score in rows:

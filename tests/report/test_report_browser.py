@@ -4,7 +4,9 @@ Runs where Debian's chromium is installed, and elsewhere skips; where SOJOURN_BR
 set, a missing browser is a failure.
 """
 
+import csv
 import io
+import json
 import os
 import shutil
 
@@ -118,18 +120,23 @@ def test_the_filter_leaves_what_it_is_asked_for(opened):
 
 def test_a_timeline_opens_and_describes_its_steps(opened):
     page = opened()
-    first = page.locator("details.case").first
-    assert first.locator("svg").count() == 0  # drawn when it is opened
-    first.locator("summary").click()
-    first.locator(".lane").first.wait_for()
+    assert page.locator("#case-1 svg").count() == 0  # drawn when it is opened
+    page.locator("#case-1 summary").click()
+    page.locator("#case-1 .lane").first.wait_for()
+    first = page.locator("details.case").first  # open from the start
+    timelines = first.locator(".timeline")
+    assert timelines.count() == 2  # its own, and that of a typical sequence
+    assert "typical normal sequence" in first.locator("h4").inner_text()
+    first = timelines.first
     assert first.locator(".lane").count() == 6
     assert first.locator(".phases path").count() >= 2
     assert first.locator(".flag").count() == 2  # reasons with a place
     assert first.locator(".over i").count() == 2
     first.locator(".over").hover(position={"x": 200, "y": 60})
     assert first.locator(".read").inner_text().startswith("Step ")
-    first.locator("button.where").first.click()
-    step = first.locator("button.where").first.get_attribute("data-start")
+    where = page.locator("#case-0 button.where").first
+    where.click()
+    step = where.get_attribute("data-start")
     assert first.locator(".over").get_attribute("aria-valuenow") == str(int(step) + 1)
     assert "surprise" in first.locator(".over").get_attribute("aria-valuetext")
 
@@ -137,15 +144,15 @@ def test_a_timeline_opens_and_describes_its_steps(opened):
 def test_a_link_of_the_table_opens_the_timeline(opened):
     page = opened()
     page.locator("#table a").nth(4).click()
-    page.locator("#case-4 .surprise").wait_for()
-    assert page.locator("details[open]").count() == 1
+    page.locator("#case-4 .surprise").first.wait_for()
+    assert page.locator("details[open]").count() == 2  # and the first
     assert page.evaluate("document.activeElement.closest('details').id") == "case-4"
 
 
 def test_the_keyboard_reaches_everything(opened):
     page = opened()
     reached = []
-    for _ in range(60):
+    for _ in range(90):
         page.keyboard.press("Tab")
         found = page.evaluate(
             "(() => { const e = document.activeElement; const s = getComputedStyle(e);"
@@ -153,18 +160,19 @@ def test_the_keyboard_reaches_everything(opened):
         )
         assert found[1], f"{found[0]} has no focus ring"
         reached.append(found[0])
-        if page.evaluate("document.activeElement.matches('summary')"):
+        if page.evaluate("document.activeElement.matches('#case-1 summary')"):
             break
-    assert {"skip", "theme", "filter", "scroll", "Sequence", "p-value", "all"} <= set(reached)
+    wanted = {"skip", "theme", "filter", "scroll", "Sequence", "p-value", "all", "group", "over"}
+    assert wanted | {"Save as CSV", "Where this comes from"} <= set(reached)
     page.keyboard.press("Enter")
-    page.locator("details[open] .over").wait_for()
+    page.locator("#case-1[open] .over").first.wait_for()
     for _ in range(8):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.matches('.over')"):
+        if page.evaluate("document.activeElement.matches('#case-1 .over')"):
             break
     for key, step in (("ArrowRight", "1"), ("ArrowRight", "2"), ("End", "90"), ("Home", "1")):
         page.keyboard.press(key)
-        assert page.locator("details[open] .over").get_attribute("aria-valuenow") == step
+        assert page.locator("#case-1 .over").first.get_attribute("aria-valuenow") == step
 
 
 def test_names_stay_text(opened):
@@ -199,13 +207,20 @@ def pixels(page, selector):
     return np.rint(imread(io.BytesIO(shot), format="png")[..., :3] * 255).astype(int)
 
 
-PARTS = ["#summary", "#sequences", "#case-0", "#scores figure", "#model .state", "#model figure"]
+PARTS = [
+    "#summary",
+    "#overview",
+    "#sequences",
+    "#case-0",
+    "#scores figure",
+    "#model .state",
+    "#model figure",
+]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_part_is_legible_in_both_themes(opened, theme):
     page = opened(theme)
-    page.locator("#case-0 summary").click()
     for selector in PARTS:
         image = pixels(page, selector)
         colors, counts = np.unique(image.reshape(-1, 3), axis=0, return_counts=True)
@@ -262,7 +277,6 @@ def test_the_theme_button_changes_the_theme_and_is_remembered(opened):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_scrolls_down_only(opened, theme):
     page = opened(theme, PHONE)
-    page.locator("#case-0 summary").click()
     page.locator("#case-0 .lane").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     wide = page.evaluate(
@@ -272,14 +286,69 @@ def test_a_phone_scrolls_down_only(opened, theme):
     assert wide == 0
 
 
+def test_lanes_keep_their_names_on_a_phone(opened, tmp_path):
+    names = [f"a_rather_long_name_of_a_symbol_{i}" for i in range(6)]
+    detector, sequences = case(20, names=names)
+    sj.write_report(detector, sequences, tmp_path / "named.html")
+    page = opened(viewport={"width": 360, "height": 800}, path=tmp_path / "named.html")
+    labels = page.locator("#case-0 .lane .label")
+    assert labels.first.inner_text() in names
+    cut = labels.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length")
+    assert cut == 0
+
+
+def test_the_table_is_saved_as_csv_and_json_that_agree(opened):
+    page, saved = opened(), {}
+    for kind in ("CSV", "JSON"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save as {kind}").click()
+        assert download.value.suggested_filename == f"sequences.{kind.lower()}"
+        saved[kind] = download.value.path().read_text("utf-8")
+    rows, found = list(csv.DictReader(io.StringIO(saved["CSV"]))), json.loads(saved["JSON"])
+    assert [float(row["p_value"]) for row in rows] == [row["p_value"] for row in found]
+    assert [float(v) for v in column(page, 3)] == [row["score"] for row in found]
+    assert {row["verdict"] for row in found} == {"normal", "abnormal"}
+    assert [row["id"] for row in rows] == [row["id"].lstrip("'") for row in found]
+    assert [bool(row["reason"]) for row in found] == [row["verdict"] == "abnormal" for row in found]
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_saved_as_text(opened, tmp_path):
+    ids = ["=HYPERLINK(1)", "@x", "+1", "-2", "plain"]
+    detector, sequences = case(5, ids=ids)
+    sj.write_report(detector, sequences, tmp_path / "cells.html")
+    page = opened(path=tmp_path / "cells.html")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text("utf-8"))))
+    assert {row["id"] for row in rows} == {"'=HYPERLINK(1)", "'@x", "+1", "-2", "plain"}
+
+
+def test_a_line_of_the_picture_and_a_group_lead_to_their_sequences(opened):
+    page = opened()
+    canvas = page.locator(".heat canvas")
+    box = canvas.bounding_box()
+    canvas.hover(position={"x": 5, "y": box["height"] - 2})
+    last = column(page, 1)[-1]
+    assert page.locator("#heat-read").inner_text().startswith(last)
+    canvas.click(position={"x": 5, "y": box["height"] - 2})  # without a timeline: in the table
+    assert column(page, 1) == [name for name in [last] if name in column(page, 1)]
+    group = page.locator("button.group").first
+    group.click()
+    members = int(page.locator(".groups td:nth-child(2)").first.inner_text())
+    assert len(column(page, 1)) == members
+    canvas.click(position={"x": 5, "y": box["height"] * 1.5 / 120})
+    page.locator("#case-1 .lane").first.wait_for()
+
+
 def test_on_paper_it_is_light_and_all_timelines_are_drawn(opened):
     page = opened("dark")
     pdf = page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
-    assert page.locator("details[open]").count() == 0  # as they were before printing
+    assert page.locator("details[open]").count() == 1  # as they were before printing
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details[open] .chart").count() == 30
+    assert page.locator("details[open] .timeline:not(.typical) .chart").count() == 30
+    assert page.locator(".provenance").get_attribute("open") is not None
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("header").is_hidden()
     rows = page.locator("#table tbody tr").evaluate_all("r => r.filter(x => x.offsetHeight).length")

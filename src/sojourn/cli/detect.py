@@ -113,13 +113,15 @@ def report(
     saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
 ) -> None:
     """Write an HTML page: which sequences are abnormal, where and why."""
-    from sojourn.report import check_symbols, write_report
+    from sojourn.report import write_report
 
     model, unknown = _loaded(saved, normal or page["contamination"])
-    check_symbols(model)
     sequences = data.read(model, unknown)
     known = data.labels(labels, sequences) if labels else None
     usual = Data(normal, data.how | {"quiet": True}).read(model, unknown) if normal else None
+    read = {"Data": ", ".join(data.files), "Model file": saved.model}
+    if normal:
+        read["Normal sequences"] = ", ".join(normal)
     with status("writing the report"):
-        write_report(model, sequences, output, labels=known, normal=usual, **page)
+        write_report(model, sequences, output, labels=known, normal=usual, provenance=read, **page)
     click.echo(output)

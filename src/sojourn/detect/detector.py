@@ -19,7 +19,8 @@ from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration, check_rate, warn_if_identical
 from sojourn.detect.combination import Evidence, learn_evidence
 from sojourn.detect.contexts import learn_contexts
-from sojourn.detect.explain import Explanation, explain, learn_norms
+from sojourn.detect.explain import Explanation, explain
+from sojourn.detect.norms import learn_norms, typical
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
 from sojourn.detect.numbers import density_of, surprises, usual_surprise
 from sojourn.detect.residuals import (
@@ -76,6 +77,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         ``decision_function = score_samples - offset_``.
     norms_ : Norms
         Statistics of normal sequences, for `explain`.
+    typical_ : Sequences
+        A few training sequences of different lengths that score as most do, to compare with.
     vocabulary_ : array
         The symbols, sorted.
 
@@ -172,6 +175,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
+        self.typical_ = typical(sequences, self.calibration_.scores)
         self.steps_ = learn_steps(self._step_surprises(held))
         self.norms_ = learn_norms(self.model_, sequences)
 

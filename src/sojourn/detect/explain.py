@@ -1,32 +1,30 @@
 """Why a sequence is unusual, in words: what it lacks, has too much of, or does too long.
 
-`Norms` are statistics of normal sequences; a `Reason` is one way in which a sequence leaves them.
+A `Reason` is one way in which a sequence leaves the `Norms` of normal ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sojourn.checks import LARGEST, check_arrays
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
+from sojourn.detect.norms import MOST, Norms, first_steps
 from sojourn.detect.novelty import Encoded
-from sojourn.detect.numbers import far_values, state_names, surprises
+from sojourn.detect.numbers import far_values, state_names
 from sojourn.detect.residuals import symbol_counts
-from sojourn.errors import SojournError
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
 
-MOST = 0.99  # "99 % of normal sequences"
 MOST_CONTEXTS = 5  # contexts that become reasons
 # Which views each kind of reason is of.
 VIEWS_OF = {
@@ -42,7 +40,6 @@ VIEWS_OF = {
 }
 NOVEL = 100.0  # weight of a novel symbol, before every other reason
 NOTABLE = 2.5  # standard deviations from which something is a reason
-LEAST_SPREAD = 0.02  # of square roots of shares; and of logs of lengths, ten times that
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,8 @@ class Reason:
         How unusual it is, in standard deviations of normal sequences.
     start, stop : int or None
         The steps concerned, from 0, `stop` not among them; None if it concerns all of the sequence.
+    brief : str
+        A few words without numbers, the same for all sequences with such a reason.
     """
 
     kind: str
@@ -66,6 +65,7 @@ class Reason:
     weight: float
     start: int | None = None
     stop: int | None = None
+    brief: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,100 +110,6 @@ class Explanation:
             numbers = ", ".join(str(step + 1) for step in self.steps)
             lines.append(f"  most surprising steps: {numbers}")
         return "\n".join(lines)
-
-
-@dataclass(frozen=True, eq=False)
-class Norms:
-    """What normal sequences do, by symbol and by state."""
-
-    # mean and spread of the square root of a symbol's share, its 1 % and its 99 % quantile  (4,
-    # n_symbols)
-    share: Floats
-    # the share of sequences with the symbol; the step by which 99 % of all sequences, or all that
-    # ever do, have it; the spread of the log of that step  (3, n_symbols)
-    first: Floats
-    surprise: Floats  # mean and spread of the surprise of a symbol  (2,)
-    length: Floats  # mean and spread of log(1 + length), 1 % and 99 % quantiles of lengths  (4,)
-    # mean and spread of the log of a stay, its 1 % and 99 % quantiles; nan where there is none
-    # (4, n_states)
-    stays: Floats
-    occupancy: Floats  # as `share`, of the steps in a state  (4, n_states)
-    changes: Floats  # number of changes from state to state  (n_states, n_states)
-
-    def __post_init__(self) -> None:
-        by_symbol = {"share": "float64+ 4 o", "first": "float64+ 3 o", "surprise": "float64+ 2"}
-        by_state = {"stays": "float64? 4 x", "occupancy": "float64+ 4 x", "changes": "float64+ x x"}
-        check_arrays(self, length="float64+ 4", **by_symbol, **by_state)
-        stays = np.nan_to_num(self.stays, nan=1.0)
-        spreads = (self.share[1], self.first[2], self.occupancy[1], stays[1], self.length[1:2])
-        if not ((stays >= 0) & (stays <= LARGEST)).all() or not (np.concatenate(spreads) > 0).all():
-            raise SojournError("stays of Norms must be positive or NaN, and every spread positive")
-
-
-def learn_norms(model: Any, sequences: Sequences) -> Norms:
-    """Statistics of normal sequences under a model; those of states are empty if it has none."""
-    steps = np.concatenate(surprises(model, sequences)[0])[sequences.codes >= 0]
-    steps = steps[np.isfinite(steps)]
-    surprise = np.array([0.0, 1.0])
-    if steps.size:  # of a density it may be negative
-        surprise = np.array([max(float(steps.mean()), 0.0), steps.std()])
-    logs = np.log1p(sequences.lengths)
-    ends = np.quantile(sequences.lengths, [1 - MOST, MOST], method="inverted_cdf")
-    length = np.array([logs.mean(), max(float(logs.std()), 10 * LEAST_SPREAD), *ends])
-    by_symbol = (_shares(symbol_counts(sequences)), _firsts(sequences), surprise, length)
-    if not model.has_states:
-        none = np.empty((4, 0))
-        return Norms(*by_symbol, none, none, np.empty((0, 0)))
-    n_x = model.params_.n_states
-    possible = sequences[np.isfinite(model.score_samples(sequences))]
-    lengths: list[list[int]] = [[] for _ in range(n_x)]
-    changes, spent = np.zeros((n_x, n_x)), np.zeros((len(possible), n_x))
-    for i, row in enumerate(model.segments(possible)):
-        for stay in row:
-            spent[i, stay.state] += stay.length
-        for stay, following in pairwise(row):  # without the last one, which is cut short
-            lengths[stay.state].append(stay.length)
-            changes[stay.state, following.state] += 1
-    stays = np.full((4, n_x), np.nan)
-    for x, seen in enumerate(lengths):
-        if seen:
-            logs = np.log(seen)
-            spread = max(float(logs.std()), 10 * LEAST_SPREAD)
-            stays[:, x] = logs.mean(), spread, *np.quantile(seen, [1 - MOST, MOST])
-    return Norms(*by_symbol, stays, _shares(spent), changes)
-
-
-def _shares(counts: Floats) -> Floats:
-    """Mean and spread of the roots of shares, and the quantiles of shares, (4, n_columns)."""
-    if not len(counts):
-        return np.tile([[0.0], [LEAST_SPREAD], [0.0], [0.0]], counts.shape[1])
-    part = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    roots = np.sqrt(part)
-    # Values that occur, not those between them: a limit in words must be one that can be met.
-    low, high = np.quantile(part, [1 - MOST, MOST], axis=0, method="inverted_cdf")
-    return np.array([roots.mean(axis=0), np.maximum(roots.std(axis=0), LEAST_SPREAD), low, high])
-
-
-def _first_steps(codes: NDArray[np.int32], n_symbols: int) -> Floats:
-    """The first step of each symbol; infinity where it does not occur."""
-    found = np.full(n_symbols, np.inf)
-    at = np.flatnonzero(codes >= 0)[::-1]
-    found[codes[at]] = at
-    return found
-
-
-def _firsts(sequences: Sequences) -> Floats:
-    """Share of sequences with a symbol, the step by which most have it, spread of its log."""
-    parts = np.split(sequences.codes, sequences.offsets[1:-1])
-    first = np.array([_first_steps(codes, sequences.n_symbols) for codes in parts])
-    has = np.isfinite(first).mean(axis=0)
-    by, spread = np.zeros(len(has)), np.ones(len(has))
-    for k in range(len(has)):
-        seen = np.sort(first[np.isfinite(first[:, k]), k])
-        if seen.size:
-            by[k] = seen[min(int(np.ceil(MOST * len(parts))), seen.size) - 1]
-            spread[k] = max(float(np.log1p(seen).std()), 10 * LEAST_SPREAD)
-    return np.array([has, by, spread])
 
 
 def explain(
@@ -269,7 +175,10 @@ def _of_contexts(
         text = f"{what} after {shown}, which normal sequences have {times:,} times and never"
         kind, rest = ("end", "end there") if last else ("context", "continue so")
         place = min(max(t - depth, 0), len(one.codes) - 1), min(t + 1, len(one.codes))
-        yield Reason(kind, f"{text} {rest}", _odds(1 / (times + 1.0)) + 0.5, *place)
+        brief = "ends where normal sequences do not"
+        if not last:
+            brief = f"{one.vocabulary[one.codes[t]]} where it is not expected"
+        yield Reason(kind, f"{text} {rest}", _odds(1 / (times + 1.0)) + 0.5, *place, brief)
 
 
 def _of_length(norms: Norms, length: int) -> Iterator[Reason]:
@@ -278,7 +187,8 @@ def _of_length(norms: Norms, length: int) -> Iterator[Reason]:
         usual = f"at least {low:.0f}" if length < low else f"at most {high:.0f}"
         noun = "step" if length == 1 else "steps"
         text = f"has {length:,} {noun}; 99 % of normal sequences have {usual}"
-        yield Reason("length", text, float(abs(np.log1p(length) - mean) / spread))
+        weight = float(abs(np.log1p(length) - mean) / spread)
+        yield Reason("length", text, weight, brief="too short" if length < low else "too long")
 
 
 def _of_novelty(given: Sequences, novel: NDArray[np.bool_]) -> Iterator[Reason]:
@@ -289,7 +199,8 @@ def _of_novelty(given: Sequences, novel: NDArray[np.bool_]) -> Iterator[Reason]:
         stop = start + int(np.append(here[start:], False).argmin())  # the first run of it
         text = f"{given.vocabulary[code]} occurs, {_times(count)}, first at step {start + 1}"
         weight = NOVEL + float(np.log(count))
-        yield Reason("novel", f"{text}; in normal sequences it never does", weight, start, stop)
+        text, brief = f"{text}; in normal sequences it never does", "never seen in training"
+        yield Reason("novel", text, weight, start, stop, f"{given.vocabulary[code]} {brief}")
 
 
 def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
@@ -298,7 +209,7 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
     mean, spread, low, high = norms.share
     z = (np.sqrt(part) - mean) / spread
     has, by, spread_first = norms.first
-    first = _first_steps(one.codes, one.n_symbols)
+    first = first_steps(one.codes, one.n_symbols)
     for k, symbol in enumerate(one.vocabulary.tolist()):
         times = _times(counts[k])
         if counts[k] == 0:
@@ -307,21 +218,24 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
                 text = f"{symbol} never occurs; {share} of normal sequences have it by step"
                 # Missing where nearly all have it is worth more than its small share suggests.
                 weight = max(-z[k], _odds(1 - has[k]))
-                yield Reason("symbol", f"{text} {by[k] + 1:.0f}", float(weight))
+                text = f"{text} {by[k] + 1:.0f}"
+                yield Reason("symbol", text, float(weight), brief=f"{symbol} is missing")
             continue
         if has[k] == 0:  # novel
             continue
         if much := _outside(part[k], low[k], high[k]):
             text = f"{symbol} is {_percent(part[k])} of the sequence ({times}); in 99 % of normal"
             text = f"{text} ones it is {much}"
+            brief = f"too {'much' if part[k] > high[k] else 'little'} {symbol}"
             if high[k] == 0:
                 text = f"{symbol} occurs, {times}; 99 % of normal sequences do not have it"
-            yield Reason("symbol", text, float(abs(z[k])))
+            yield Reason("symbol", text, float(abs(z[k])), brief=brief)
         if has[k] >= MOST and first[k] > by[k]:
             late = (np.log1p(first[k]) - np.log1p(by[k])) / spread_first[k] + 2.33
             stop, usual = int(first[k]) + 1, int(by[k]) + 1
             text = f"{symbol} first occurs at step {stop}; 99 % of normal sequences have it"
-            yield Reason("symbol", f"{text} by step {usual}", float(late), 0, stop)
+            text, brief = f"{text} by step {usual}", f"{symbol} comes late"
+            yield Reason("symbol", text, float(late), 0, stop, brief)
 
 
 def _of_surprise(norms: Norms, one: Sequences, steps: Floats, order: list[int]) -> Iterator[Reason]:
@@ -335,7 +249,8 @@ def _of_surprise(norms: Norms, one: Sequences, steps: Floats, order: list[int]) 
             text = f"{symbol} at step {t + 1} is impossible under the model, after what came before"
         # The distribution of surprises has a long tail: that of the roots is nearer to normal.
         weight = (np.sqrt(min(steps[t], 1e3)) - np.sqrt(mean)) / max(np.sqrt(spread) / 2, 0.1)
-        yield Reason("surprise", text, float(weight), t, t + 1)
+        brief = f"{symbol} where it is not expected"
+        yield Reason("surprise", text, float(weight), t, t + 1, brief)
 
 
 def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[Reason]:
@@ -348,12 +263,14 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
         steps = "1 step" if length == 1 else f"{length} steps"
         if length > high[x]:
             text = f"stays {steps} in {names[x]}; 99 % of normal stays there end within"
-            yield Reason("stay", f"{text} {high[x]:.0f}", z, start, stop)
+            brief = f"too long in {names[x]}"
+            yield Reason("stay", f"{text} {high[x]:.0f}", z, start, stop, brief)
         if following is None:  # the last stay is cut short
             return
         if length < low[x]:
             text = f"leaves {names[x]} after {steps}; 99 % of normal stays there last"
-            yield Reason("stay", f"{text} {low[x]:.0f} or more", -z, start, stop)
+            text, brief = f"{text} {low[x]:.0f} or more", f"leaves {names[x]} too early"
+            yield Reason("stay", text, -z, start, stop, brief)
         count, total = norms.changes[x, following.state], norms.changes[x].sum()
         if total and count / total < 0.01:
             text = (
@@ -361,7 +278,8 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
                 f"{count:.0f} of {total:.0f} normal transitions from there do"
             )
             weight = _odds((count + 0.5) / (total + 1))
-            yield Reason("transition", text, weight, stop - 1, stop + 1)
+            brief = f"goes from {names[x]} to {names[following.state]}"
+            yield Reason("transition", text, weight, stop - 1, stop + 1, brief)
 
 
 def _of_occupancy(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[Reason]:
@@ -377,7 +295,8 @@ def _of_occupancy(norms: Norms, names: list[str], stays: list[Segment]) -> Itera
                 else f"is never in {name}"
             )
             text = f"{text}; 99 % of normal sequences spend {much} of the time there"
-            yield Reason("state", text, float(z[x]))
+            brief = f"too {'much' if part[x] > high[x] else 'little'} time in {name}"
+            yield Reason("state", text, float(z[x]), brief=brief)
 
 
 def _outside(share: float, low: float, high: float) -> str:

@@ -89,8 +89,8 @@ def _summed(table: Floats, signals: Signals) -> Floats:
     return np.stack([sums(column, signals.offsets) for column in table.T], axis=1)
 
 
-def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int]]:
-    """Stretches in which a channel is away from what its state has: text, weight, start, stop."""
+def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int, str]]:
+    """Stretches in which a channel is away from what its state has, as arguments of `Reason`."""
     density, (path,) = density_of(model), model.predict(one)
     mean, spread = density.mean()[path], density.spread()[path]
     z = (one.values - mean) / np.where(spread > 0.0, spread, 1.0)
@@ -108,7 +108,8 @@ def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int]
             state = _state(path[start:stop])
             text = f"{name} is {size:.1f} standard deviations {word} what {state} has, {where}"
             chances = np.log(z.size) + log_p  # of as much anywhere in the sequence
-            yield text, float(-ndtri_exp(min(chances, np.log(0.5)))), start, stop
+            brief = f"{name} {word} what its state has"
+            yield text, float(-ndtri_exp(min(chances, np.log(0.5)))), start, stop, brief
 
 
 def _worst(away: Floats) -> tuple[int, int, float] | None:

@@ -17,11 +17,13 @@ from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Tree
 from sojourn.data.clock import Clock
 from sojourn.data.discretize import Discretizer
+from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import Evidence
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.detector import AnomalyDetector
-from sojourn.detect.explain import Norms
+from sojourn.detect.norms import Norms
 from sojourn.detect.residuals import Whitening
 from sojourn.detect.stream import NormalSteps, Tail
 from sojourn.em.checkpoint import EMISSION_FORMS
@@ -47,6 +49,7 @@ PLAIN = (
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
     *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail, Clock),
+    *(Sequences, Signals),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 

@@ -11,11 +11,12 @@ from sojourn.contexts.counts import ContextMoments, Trees
 from sojourn.contexts.followers import Followers
 from sojourn.data.clock import Clock
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import GROUPS, Evidence
 from sojourn.detect.contexts import Contexts
-from sojourn.detect.explain import Norms
+from sojourn.detect.norms import Norms
 from sojourn.detect.novelty import UNKNOWN
 from sojourn.detect.residuals import Whitening
 from sojourn.detect.stream import NormalSteps, Tail
@@ -132,6 +133,11 @@ def check_detector(detector: Any) -> None:
     tails = (steps.surprise, steps.recent, steps.both)
     _require(all(isinstance(tail, Tail) for tail in tails), "steps_")
     _require(type(steps.usual) is float and abs(steps.usual) <= LARGEST, "steps_")
+    numbers = detector.model_.has_states and detector.model_.params_.density is not None
+    _require_type(detector, "typical_", Signals if numbers else Sequences)
+    _require(np.array_equal(detector.typical_.vocabulary, detector.vocabulary_), "typical_")
+    if numbers:
+        _require(detector.typical_.channels == tuple(detector.model_.channels_), "typical_")
     _require_type(detector, "norms_", Norms)
     n_x = detector.model_.params_.n_states if detector.model_.has_states else 0
     _require(detector.norms_.share.shape[1] == len(detector.vocabulary_), "norms_")

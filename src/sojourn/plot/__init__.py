@@ -7,7 +7,7 @@ May import: `data`, `exact`, `estimators`, `detect`. Start reading: `models`.
 """
 
 from sojourn.plot.models import durations, emissions, occupancy, ranks, spectrum, transitions
-from sojourn.plot.scores import precision_recall, roc, scores
+from sojourn.plot.scores import precision_recall, pvalues, roc, scores
 from sojourn.plot.sequence import timeline
 from sojourn.plot.signals import signal
 
@@ -16,6 +16,7 @@ __all__ = [
     "emissions",
     "occupancy",
     "precision_recall",
+    "pvalues",
     "ranks",
     "roc",
     "scores",

@@ -8,17 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.exact.params import Params
 from sojourn.plot.base import DASHED, PALETTE, QUIET, axes_or_new, bare, color_of, model_of, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
+SHOWN_STAYS = 0.95  # share of the stays with a tail that are shown
 MOST_NAMES = 40  # more names than this along an axis cannot be read
 
 
 def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> Axes:
     """How long the states of a model last: the probability of each length of stay.
+
+    Of a state with a geometric tail the lengths beyond the limit are shown as far as 95 % of the
+    stays go, and not further than three times the limit.
 
     Parameters
     ----------
@@ -34,15 +39,17 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
     >>> plot.durations(model).get_xlabel()
     'steps in a stay'
     """
+    from matplotlib.ticker import MaxNLocator
+
     inner = model_of(model, states=True)
-    D, (step, unit) = inner.params_.duration, inner.step_
-    n_x, n_d = D.shape
+    n_x, (step, unit) = inner.params_.n_states, inner.step_
     if state is not None and not 0 <= state < n_x:
         raise SojournError(f"state is {state}; the model has states 0 … {n_x - 1}")
     ax = axes_or_new(ax)
-    edges = step * (np.arange(n_d + 1) + 0.5)
+    D = with_tails(inner.params_, slice(None) if state is None else slice(state, state + 1))
+    edges = step * (np.arange(D.shape[1] + 1) + 0.5)
     if state is not None:
-        ax.stairs(D[state], edges, color=color_of(state), fill=True)
+        ax.stairs(D[0], edges, color=color_of(state), fill=True)
     else:
         for i, row in enumerate(D):
             ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=inner.state_names[i])
@@ -50,7 +57,20 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
             ax.legend(frameon=False)
     ax.set(xlim=(edges[0], edges[-1]), xlabel=f"{unit} in a stay", ylabel="probability")
     ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=step == 1.0, min_n_ticks=1))
     return bare(ax)
+
+
+def with_tails(params: Params, states: slice) -> Array:
+    """Probabilities of the lengths of stays, those beyond the limit included, (n, n_lengths)."""
+    D, tail = params.duration[states], params.tail[states, None]
+    n_d = D.shape[1]
+    if not (tail > 0).any():
+        return D
+    last = D[:, -1:] * (1 - tail) * tail ** np.arange(2 * n_d + 1)  # from the limit on
+    D = np.hstack([D[:, :-1], last])
+    enough = (D.cumsum(axis=1) >= SHOWN_STAYS).all(axis=0)
+    return D[:, : max(n_d, int(enough.argmax()) + 1) if enough.any() else None]
 
 
 def emissions(model: Any, ax: Axes | None = None) -> Axes:
@@ -93,8 +113,9 @@ def emissions(model: Any, ax: Axes | None = None) -> Axes:
 def transitions(model: Any, least: float = 0.05, ax: Axes | None = None) -> Axes:
     """Which states follow which: a graph with an arrow for each transition that is not rare.
 
-    The area of a state grows with the share of time spent in it in the long run, the width of an
-    arrow with the probability of the transition.
+    The area of a state grows with its share of the training data's time, the width of an arrow
+    with the probability of the transition. States without a name have that of their most probable
+    symbol.
 
     Parameters
     ----------
@@ -126,7 +147,9 @@ def transitions(model: Any, least: float = 0.05, ax: Axes | None = None) -> Axes
             arrow = _arrow(at[i], at[j], radius[[i, j]] + 0.02, bend, A[i, j])
             arrow.set_gid(f"{i}-{j}")
             ax.add_patch(arrow)
-    names = inner.vocabulary_[inner.params_.emission.argmax(axis=1)]
+    names = inner.state_names
+    if inner.states_ is None and inner.params_.density is None:
+        names = inner.vocabulary_[inner.params_.emission.argmax(axis=1)].tolist()
     size = max(7.0, 11.0 - 0.25 * n)
     inside: Any = {"ha": "center", "va": "center", "color": "white", "weight": "bold"}
     for i in range(n):
@@ -137,8 +160,10 @@ def transitions(model: Any, least: float = 0.05, ax: Axes | None = None) -> Axes
         side = "left" if x > 0.1 else "right" if x < -0.1 else "center"
         up = "bottom" if y > 0.9 else "top" if y < -0.9 or n == 1 else "center"
         out = out if n > 1 else np.array([0.0, -radius[0] - 0.05])
-        ax.text(out[0], out[1], short(names[i]), ha=side, va=up, size=size - 1, parse_math=False)
-    ax.set(xlim=(-1.75, 1.75), ylim=(-1.45, 1.45), aspect="equal")
+        ax.text(
+            out[0], out[1], short(names[i], 24), ha=side, va=up, size=size - 1, parse_math=False
+        )
+    ax.set(xlim=(-2.1, 2.1), ylim=(-1.45, 1.45), aspect="equal")
     ax.set_axis_off()
     return ax
 
@@ -164,18 +189,29 @@ def _arrow(start: Array, stop: Array, gaps: Array, bend: float, probability: flo
     )
 
 
-def occupancy(model: Any) -> Array:
-    """Share of the training data's time in each state.
+def occupancy(model: Any, ax: Axes | None = None) -> Axes:
+    """Share of the training data's time in each state; the numbers are ``model.occupancy_``.
+
+    Parameters
+    ----------
+    model : HSMM, or a detector with one
+    ax : matplotlib axes, optional
 
     Examples
     --------
     >>> from sojourn import HSMM, Params, plot
     >>> model = HSMM(2, 4).fit(Params.random(2, 4, 3, rng=0).sample(50, 30, rng=1))
-    >>> round(float(plot.occupancy(model).sum()), 6)
-    1.0
+    >>> plot.occupancy(model).get_xlabel()
+    'share of time'
     """
-    share: Array = model_of(model, states=True).occupancy_
-    return share
+    inner = model_of(model, states=True)
+    share, ax = inner.occupancy_, axes_or_new(ax)
+    at = np.arange(len(share))
+    ax.barh(at, share, color=[color_of(x) for x in at.tolist()])
+    ax.set_yticks(at, [short(name) for name in inner.state_names], parse_math=False)
+    ax.set(xlabel="share of time", xlim=(0, None))
+    ax.invert_yaxis()
+    return bare(ax)
 
 
 def spectrum(model: Any, ax: Axes | None = None) -> Axes:

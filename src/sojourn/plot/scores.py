@@ -48,6 +48,8 @@ def scores(
     floor = middle - FAR * spread if spread > 0 else x.min()
     if offset is not None:
         floor = min(floor, offset - spread)
+        if x.max() > offset:  # what is usual keeps a quarter of the axis
+            floor = max(floor, offset - 3 * (float(x.max()) - offset))
     floor, top = max(float(x.min()), floor), float(x.max())
     if top <= floor:
         floor, top = floor - 0.5, top + 0.5
@@ -69,6 +71,34 @@ def scores(
         noun = "score" if below == 1 else "scores"
         ax.set_title(f"the first bar holds {below} {noun} further left", loc="left", size="small")
     ax.set(xlabel="score (higher is more normal)", ylabel="sequences")
+    return bare(ax)
+
+
+def pvalues(values: Any, abnormal: Any = None, ax: Axes | None = None) -> Axes:
+    """The distribution of p-values, with the uniform one that normal sequences have.
+
+    Parameters
+    ----------
+    values : array (n,)
+        p-values.
+    abnormal : array of bool (n,), optional
+        Which are known to be abnormal; they are shown in another colour.
+    ax : matplotlib axes, optional
+
+    Examples
+    --------
+    >>> from sojourn import plot
+    >>> plot.pvalues([0.01, 0.3, 0.5, 0.9]).get_xlabel()
+    'p-value'
+    """
+    p = _finite(values)
+    ax = axes_or_new(ax)
+    bins = np.linspace(0, 1, N_BINS // 2 + 1).tolist()
+    bad = np.zeros(len(p), bool) if abnormal is None else _mask(abnormal, len(p))
+    colors = [PALETTE[0], ALARM]
+    ax.hist([p[~bad], p[bad]], bins, stacked=True, color=colors, alpha=0.85)
+    ax.axhline(len(p) / (N_BINS // 2), **DASHED)
+    ax.set(xlim=(0, 1), xlabel="p-value", ylabel="sequences")
     return bare(ax)
 
 

@@ -3,6 +3,9 @@
 The page is self-contained: it opens from a disk, makes no network requests, and contains its style,
 its script and its figures.
 
+`findings` scores, sorts and explains the sequences; `contents` gathers what the page shows of
+them: `doubts`, `overview`, `timelines` and `model`.
+
 May import: `data`, `storage`, `estimators`, `detect`, `plot`. Start reading: `contents`.
 """
 
@@ -12,25 +15,16 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.storage.atomic import atomic_write
 
 # What could end a script element early, or a line of JavaScript, stands as an escape in JSON.
 ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
-
-
-def check_symbols(model: Any) -> None:
-    """Refuse a model, or a detector with one, of measurements."""
-    params = getattr(getattr(model, "model_", model), "params_", None)
-    if getattr(params, "density", None) is not None:
-        raise SojournError(
-            "a report is for symbols only, and this is a model of measurements; use "
-            "detector.explain (on the command line, sojourn detect) for what is abnormal and why, "
-            "and sj.plot.signal for a picture of a channel and its states"
-        )
 
 
 def write_report(
@@ -44,16 +38,17 @@ def write_report(
     contamination: float | None = None,
     title: str | None = None,
     worst: int = 30,
+    provenance: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an HTML page about sequences, the most abnormal first, and about the model.
 
     Parameters
     ----------
-    model : AnomalyDetector, HSMM or SpectralHSMM
+    model : AnomalyDetector, HSMM, SpectralHSMM or ContextTree
         Fitted. A model without a detector gets one, which is calibrated on `normal` and leaves the
         model as it is.
-    X : Sequences, list of sequences or integer array
-        The sequences to report on.
+    X : Sequences, Signals, list of sequences or integer array
+        The sequences to report on; measurements for a model of measurements.
     path : str or path
         Where to write, by custom ``report.html``; the write is atomic.
     labels : sequence, optional
@@ -70,6 +65,8 @@ def write_report(
     title : str, optional
     worst : int
         How many sequences get a timeline.
+    provenance : mapping, optional
+        More lines on where the numbers come from, such as ``{"File": "today.csv"}``.
 
     Examples
     --------
@@ -91,10 +88,15 @@ def write_report(
             f"a report needs {error.name}, which is not installed; pip install 'sojourn[report]'"
         ) from None
     del matplotlib
-    check_symbols(model)
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise SojournError(f"there is no folder {folder}; make it first, or give another path")
     from sojourn.report.contents import contents
+    from sojourn.report.findings import find
 
-    page = contents(model, X, labels, normal, normal_label, contamination, title, worst)
+    worst = positive_int("worst", worst)
+    findings = find(model, X, labels, normal, normal_label, contamination, worst)
+    page = contents(findings, worst, title, provenance)
     strict: Any = {"autoescape": True, "undefined": jinja2.StrictUndefined}
     environment = jinja2.Environment(**strict, trim_blocks=True, lstrip_blocks=True)
     early, script = _part("theme.js"), _part("script.js")
@@ -104,7 +106,7 @@ def write_report(
         early=early,
         script=script,
         script_hashes=f"'sha256-{_digest(early)}' 'sha256-{_digest(script)}'",
-        data=embedded(page["timelines"]),
+        json=embedded(page["data"]),
     )
     with atomic_write(path) as file:
         file.write(text)
