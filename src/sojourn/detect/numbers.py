@@ -105,7 +105,8 @@ def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int,
             where = (
                 f"at step {start + 1}" if stop == start + 1 else f"from step {start + 1} to {stop}"
             )
-            state = _state(path[start:stop])
+            names = {model.state_names[x] for x in path[start:stop]}
+            state = "each state" if len(names) > 1 else names.pop()
             text = f"{name} is {size:.1f} standard deviations {word} what {state} has, {where}"
             chances = np.log(z.size) + log_p  # of as much anywhere in the sequence
             brief = f"{name} {word} what its state has"
@@ -122,8 +123,3 @@ def _worst(away: Floats) -> tuple[int, int, float] | None:
     starts, stops = edges[::2], edges[1::2]
     k = int(np.argmin(logs[stops] - logs[starts]))
     return int(starts[k]), int(stops[k]), float(logs[stops[k]] - logs[starts[k]])
-
-
-def _state(path: NDArray[np.integer]) -> str:
-    states = np.unique(path).tolist()
-    return f"state {states[0]}" if len(states) == 1 else "each state"

@@ -229,6 +229,8 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     >>> plot.spectrum(model).get_yscale()
     'log'
     """
+    from matplotlib.ticker import LogLocator
+
     inner = model_of(model, states=False)
     values = inner.singular_values_[inner.singular_values_ > 0]
     number = np.arange(1, len(values) + 1)
@@ -238,6 +240,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
         ax.plot(number[some], values[some], "o", color=color, markersize=4.5, label=what)
     ax.axvline(inner.rank_ + 0.5, **DASHED)
     ax.set(yscale="log", xlabel="number of the singular value", ylabel="singular value")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")  # not mathtext
     ax.yaxis.set_minor_formatter(lambda value, _: "")
     ax.legend(frameon=False)

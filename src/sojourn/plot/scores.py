@@ -62,7 +62,7 @@ def scores(
         parts = [shown[~bad], shown[bad]]
         names = [f"normal ({np.sum(~bad)})", f"abnormal ({np.sum(bad)})"]
         ax.hist(parts, bins, stacked=True, color=[PALETTE[0], ALARM], label=names, alpha=0.85)
-        ax.legend(frameon=False, loc="upper left")
+        ax.legend(frameon=False)
     if offset is not None:
         ax.axvline(offset, **DASHED | {"linewidth": 1.2})
         text: Any = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "top"}

@@ -10,13 +10,11 @@ import numpy as np
 from sojourn import plot
 from sojourn.plot.base import plain
 from sojourn.report.doubts import doubts, provenance, size
-from sojourn.report.figures import SIZE
 from sojourn.report.findings import Findings, paths
 from sojourn.report.model import MOST_STATES, model_figures, percent, plate, state_cards
 from sojourn.report.overview import brief, groups, heat_map
 from sojourn.report.timelines import timelines
 
-THIRD = (3.5, 3.1)  # inches, of figures that stand three in a row
 NO_STATES = "predicts without naming states: timelines have symbols and surprise only."
 
 
@@ -158,14 +156,12 @@ def _about(number: float) -> str:
 def _score_figures(findings: Findings) -> list[dict[str, str]]:
     known, scores = findings.known, findings.scores
     bad, offset = known.abnormal if known else None, float(findings.detector.offset_)
-    figure_size = THIRD if known and known.both else SIZE
     found = [
         plate(
             "Scores",
             "Higher scores are more normal. Sequences left of the line raise an alarm.",
             f"Histogram of {len(scores)} scores with the alarm below {offset:.4g}",
             lambda ax: plot.scores(scores, bad, offset, ax),
-            figure_size,
         ),
         plate(
             "p-values",
@@ -173,7 +169,6 @@ def _score_figures(findings: Findings) -> list[dict[str, str]]:
             "left, and a slope over all of the range is a sign of drift.",
             f"Histogram of {len(scores)} p-values",
             lambda ax: plot.pvalues(findings.pvalues, bad, ax),
-            figure_size,
         ),
     ]
     if known and known.both:
@@ -185,14 +180,12 @@ def _score_figures(findings: Findings) -> list[dict[str, str]]:
                 "alarms.",
                 "ROC curve",
                 lambda ax: plot.roc(scores, bad, kinds, ax),
-                figure_size,
             ),
             plate(
                 "Precision–recall curve",
                 "From the labels: the fraction of alarms that are right at each fraction found.",
                 "Precision-recall curve",
                 lambda ax: plot.precision_recall(scores, bad, ax),
-                figure_size,
             ),
         ]
     return found

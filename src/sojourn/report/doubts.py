@@ -20,7 +20,7 @@ DRIFT = 1e-3  # p-value of that comparison
 
 def doubts(findings: Findings) -> list[str]:
     """Sentences for the reader, the weightiest first."""
-    found = [findings.calibrated] if findings.calibrated else []
+    found = [findings.calibrated] if "itself" in findings.calibrated else []
     found += _drift(findings) + _few(findings)
     if findings.inner.has_states:
         found += [_sentence(plain(warning)) for warning in findings.inner.summary().warnings]
@@ -93,6 +93,7 @@ def provenance(findings: Findings, given: Mapping[str, Any] | None) -> list[tupl
         **{str(name): str(value) for name, value in (given or {}).items()},
         "Sequences": f"{len(sequences):,}, with {steps}",
         "Training sequences": f"{findings.n_training:,}",
+        **({"Calibration": findings.calibrated} if findings.calibrated else {}),
         "Model": " ".join(repr(inner).split()),
         "Size": "{:,} {}{}".format(*size(inner)),
         "Detector": f"{type(detector).__name__}({arguments})",
