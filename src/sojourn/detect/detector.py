@@ -22,14 +22,14 @@ from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain
 from sojourn.detect.norms import learn_norms, typical
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
-from sojourn.detect.numbers import density_of, surprises, usual_surprise
+from sojourn.detect.numbers import density_of, usual_surprise
 from sojourn.detect.residuals import (
     Whitening,
     learn_whitenings,
     residual_scores,
     scale_distances,
 )
-from sojourn.detect.stream import AlarmStream, learn_steps
+from sojourn.detect.stream import AlarmStream, learn_steps, observed
 from sojourn.detect.views import views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
@@ -176,7 +176,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             self.centre_ = float(np.median(scores))
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
         self.typical_ = typical(sequences, self.calibration_.scores)
-        self.steps_ = learn_steps(self._step_surprises(held))
+        # Steps of one state and symbol have nearly one surprise, which differs a little from fold
+        # to fold; so a model of few parameters is compared with itself, which it hardly overfits.
+        own = self.model_.has_states
+        models = [self.model_ if own else self._fold_model(fold) for fold in range(cv)]
+        pairs = zip(models, held, strict=True)
+        self.steps_ = learn_steps([row for m, part in pairs for row in observed(m, part.known)])
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
@@ -356,20 +361,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 every = found.setdefault(name, np.empty(sum(len(part.known) for part in held)))
                 every[fold :: len(held)] = values
         self.evidence_: Evidence = learn_evidence(found, len(held))
-
-    def _step_surprises(self, held: list[Encoded]) -> list[Floats]:
-        """Surprise of the observed steps of each training sequence, for streams.
-
-        Steps of one state and symbol have nearly one surprise, which differs a little from fold to
-        fold; so a model of few parameters is compared with itself, which it hardly overfits.
-        """
-        rows = []
-        for fold, part in enumerate(held):
-            model = self.model_ if self.model_.has_states else self._fold_model(fold)
-            codes = np.split(part.known.codes, part.known.offsets[1:-1])
-            found = zip(surprises(model, part.known)[0], codes, strict=True)
-            rows += [row[code >= 0] for row, code in found]
-        return rows
 
     def _views(self, fold: int, encoded: Encoded) -> Blocks:
         parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])

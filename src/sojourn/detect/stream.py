@@ -8,7 +8,7 @@ and a fraction `rate` of the steps raises an alarm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays
+from sojourn.data.sequences import Sequences
 from sojourn.detect.calibration import check_rate
+from sojourn.detect.numbers import surprises
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
@@ -99,6 +101,13 @@ class NormalSteps:
         """The p-value of a step."""
         lower = min(self.surprise.pvalue(surprise), self.recent.pvalue(recent))
         return self.both.pvalue(-np.log(lower))
+
+
+def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
+    """Surprise of the observed steps of each sequence."""
+    codes = np.split(sequences.codes, sequences.offsets[1:-1])
+    for steps, code in zip(surprises(model, sequences)[0], codes, strict=True):
+        yield steps[code >= 0]
 
 
 def learn_steps(rows: Sequence[Floats]) -> NormalSteps:
