@@ -80,6 +80,33 @@ class NGram:
             context = self._after(sequences, at)
         return np.where(sequences.codes >= 0, -np.log(p), 0.0)
 
+    def predict_next(self, sequences: Sequences) -> NDArray[np.float64]:
+        """p of each symbol after each sequence, a row for each sequence."""
+        pasts = np.split(sequences.codes.astype(np.int64), sequences.offsets[1:-1])
+        return np.stack([self._next(past) for past in pasts])
+
+    def _next(self, past: Ids) -> NDArray[np.float64]:
+        """From the uniform distribution to that after the longest context that was seen."""
+        p, n_o = np.full(self.n_symbols_, 1 / self.n_symbols_), self.n_symbols_
+        for order, level in enumerate(self.levels_):
+            context = self._context(past[len(past) - order :]) if order <= len(past) else -1
+            if context < 0 or not level.followed[context]:
+                break
+            first, stop = np.searchsorted(level.keys, [context * n_o, (context + 1) * n_o])
+            c, T = level.followed[context], level.different[context]
+            p = T * p / (c + T)
+            p[level.keys[first:stop] - context * n_o] += level.counts[first:stop] / (c + T)
+        return p
+
+    def _context(self, symbols: Ids) -> int:
+        """The number of an n-gram among those of its length, -1 where it was not seen."""
+        at = 0
+        for level, symbol in zip(self.levels_, symbols.tolist(), strict=False):
+            if symbol < 0 or at < 0:
+                return -1
+            at = int(_find(level.keys, np.array([at * self.n_symbols_ + symbol]))[0])
+        return at
+
     def score(self, sequences: Sequences) -> float:
         """Log-likelihood per symbol, in nats."""
         return -float(self.surprise(sequences).sum()) / int((sequences.codes >= 0).sum())

@@ -49,10 +49,12 @@ def test_surprise_is_the_formula_in_plain_loops(order):
     np.testing.assert_allclose(model.surprise(seqs), expected, rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_next_symbols_sum_to_one_after_any_context():
+def test_next_symbols_are_those_of_the_surprise_after_any_context():
     training = Params.random(3, 4, 5, rng=0).sample(20, 30, rng=1)
     model = NGram(3).fit(training)
-    for context in ([0], [1, 2], [4, 4, 4, 4]):
-        rows = Sequences.from_array(np.array([[*context, w] for w in range(5)]))
-        last = model.surprise(rows)[rows.offsets[1:] - 1]
-        assert np.exp(-last).sum() == pytest.approx(1, abs=ROUNDING)
+    for context in ([], [0], [1, 2], [4, 4, 4, 4], [None, 3], [2, None]):
+        rows = Sequences.from_lists([[*context, w] for w in range(5)])
+        last = np.exp(-model.surprise(rows)[rows.offsets[1:] - 1])
+        assert last.sum() == pytest.approx(1, abs=ROUNDING)
+        past = Sequences.from_lists([context], vocabulary=np.arange(5), empty=True)
+        np.testing.assert_allclose(model.predict_next(past)[0], last, rtol=ROUNDING)
