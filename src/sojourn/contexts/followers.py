@@ -4,15 +4,14 @@ A node that was met n times, c of them with symbol o next, says
 
     p(o | node) = λ c/n + (1 - λ) p(o | parent),
 
-the parent of the root being uniform. How far a node is trusted, λ, depends on n and on how many
-different symbols followed it; it is learned on held-out positions by EM (deleted interpolation).
+the parent of the root being uniform. How far a node is trusted, λ, is learned on held-out positions
+(`trust`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,15 +21,11 @@ from numpy.typing import NDArray
 from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import Codes, Flat, Tree, locate, positions
+from sojourn.contexts.trust import USUAL, features, learn_weights, trust_of
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
 
-# Classes of nodes: by the logarithm of n, and of the number of different symbols.
-SIZES, VARIETIES = 24, 6
-# A class is trusted as n/(n + SMOOTHING) before any held-out position is seen, with this weight.
-SMOOTHING, PRIOR = 20.0, 5.0
-STEPS = 25
 # A table of all probabilities is made if it has at most this many.
 MAX_DENSE = 1 << 23
 
@@ -166,23 +161,23 @@ def _walk(nodes, symbols, parent, first, symbol, count, totals, trust, n_o):  # 
 
 
 def learn_followers(
-    tree: Tree, follows: Table, heldout: Flat | None, ends: bool, trust: Floats | None = None
+    tree: Tree, follows: Table, heldout: Flat | None, ends: bool, weights: Floats | None = None
 ) -> tuple[Followers, Floats]:
-    """The context tree of the counts; its classes' trust, learned on held-out pieces or given."""
-    n_o = tree.n_symbols
+    """The context tree of the counts, and the weights of its trust: given, or learned."""
     C = _with_ancestors(tree, follows)
     totals = np.asarray(C.sum(axis=1), np.float64).ravel()
-    variety = np.diff(C.indptr)
-    size = np.minimum(np.log2(np.maximum(totals, 1)).astype(int), SIZES - 1)
-    few = np.minimum(np.ceil(np.log2(np.maximum(variety, 1))).astype(int), VARIETIES - 1)
-    group = size * VARIETIES + few
-    arrays = (tree.parent, C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data)
-    if trust is None:
-        trust = _first_trust(group, totals)
+    counted = (C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data)
+    speaks = features(tree, *counted, totals)
+    if weights is None:
+        weights = USUAL
         if heldout is not None:
-            trust = _learn_trust(arrays, group, totals, tree, heldout, ends, trust)
-    per_node = np.where(totals > 0, trust[group], 0.0)
-    return Followers(*arrays, per_node, n_o), trust
+            at = positions(heldout)
+            at = at[heldout.codes[at] < tree.n_symbols + ends]
+            met = (locate(tree, heldout)[at], heldout.codes[at])
+            paths = _paths(*met, tree.parent, *counted, totals)
+            weights = learn_weights(speaks, paths, 1.0 / (tree.n_symbols + ends))
+    trust = np.where(totals > 0, trust_of(speaks, weights), 0.0)
+    return Followers(tree.parent, *counted, trust, tree.n_symbols), weights
 
 
 def _with_ancestors(tree: Tree, follows: Table) -> sp.csr_array:
@@ -215,33 +210,9 @@ def _add_up(table, parent):  # type: ignore[no-untyped-def]
             table[parent[i], o] += table[i, o]
 
 
-def _first_trust(group: NDArray[np.int64], totals: Floats) -> Floats:
-    n = SIZES * VARIETIES
-    each = np.bincount(group, totals / (totals + SMOOTHING), n)
-    middle = 2.0 ** (np.arange(n) // VARIETIES + 0.5)
-    met = np.bincount(group, minlength=n)
-    return np.where(met > 0, each / np.maximum(met, 1), middle / (middle + SMOOTHING))
-
-
-def _learn_trust(
-    arrays: Any, group: Any, totals: Any, tree: Tree, flat: Flat, ends: bool, trust: Floats
-) -> Floats:
-    at = positions(flat)
-    at = at[flat.codes[at] < tree.n_symbols + ends]
-    nodes = locate(tree, flat)[at]
-    begin, share, kind = _paths(nodes, flat.codes[at], *arrays, totals, group)  # type: ignore[call-arg]
-    start = trust
-    for _ in range(STEPS):
-        stopped, reached = PRIOR * start, np.full(len(start), PRIOR)
-        uniform = 1.0 / (tree.n_symbols + ends)
-        _trust_step(begin, share, kind, trust, stopped, reached, uniform)
-        trust = np.clip(stopped / reached, 1e-4, 1.0 - 1e-6)
-    return trust
-
-
 @njit(cache=True, nogil=True)
-def _paths(nodes, codes, parent, first, symbol, count, totals, group):  # type: ignore[no-untyped-def]
-    """Relative frequency of the symbol, and class, of every node on the way to the root."""
+def _paths(nodes, codes, parent, first, symbol, count, totals):  # type: ignore[no-untyped-def]
+    """Every node on the way to the root that was met, and its relative frequency of the symbol."""
     size = 0
     for t in range(len(nodes)):
         x = nodes[t]
@@ -249,33 +220,15 @@ def _paths(nodes, codes, parent, first, symbol, count, totals, group):  # type: 
             size += 1
             x = parent[x]
     begin = np.zeros(len(nodes) + 1, np.int64)
-    share, kind = np.zeros(size), np.zeros(size, np.int64)
+    share, node = np.zeros(size), np.zeros(size, np.int64)
     j = 0
     for t in range(len(nodes)):
         x = nodes[t]
         while x >= 0:
             if totals[x] > 0:
                 share[j] = _met(x, codes[t], first, symbol, count) / totals[x]
-                kind[j] = group[x]
+                node[j] = x
                 j += 1
             x = parent[x]
         begin[t + 1] = j
-    return begin, share[:j], kind[:j]
-
-
-@njit(cache=True, nogil=True)
-def _trust_step(begin, share, kind, trust, stopped, reached, uniform):  # type: ignore[no-untyped-def]
-    """Expected number of positions that reach each class, and that stop there."""
-    for t in range(len(begin) - 1):
-        total, rest = 0.0, 1.0
-        for j in range(begin[t], begin[t + 1]):
-            total += rest * trust[kind[j]] * share[j]
-            rest *= 1.0 - trust[kind[j]]
-        total += rest * uniform
-        gone, rest = 0.0, 1.0
-        for j in range(begin[t], begin[t + 1]):
-            here = rest * trust[kind[j]] * share[j] / total
-            stopped[kind[j]] += here
-            reached[kind[j]] += 1.0 - gone
-            gone += here
-            rest *= 1.0 - trust[kind[j]]
+    return begin, share[:j], node[:j]

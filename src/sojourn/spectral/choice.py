@@ -144,7 +144,7 @@ class _Search:
     """The trials so far, and the held-out pieces, if any, that they are judged by."""
 
     heldout: _Heldout | None
-    trust: Floats  # in the classes of nodes of the context tree
+    trust: Floats  # the weights of the trust in nodes of the context tree
     trials: list[ContextTrial] = field(default_factory=list)
 
     @classmethod

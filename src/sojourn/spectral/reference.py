@@ -156,7 +156,7 @@ def follow(rows: Sequence[Row], pasts: Any, n_o: int) -> Callable[[Reading], Any
     """The context tree: what follows a past, smoothed by what follows shorter ones.
 
     p(node) = (counts + 20 p(parent)) / (n + 20), the parent of the root being uniform.
-    `SpectralHSMM` learns from held-out rows, by classes of nodes, how far each is trusted instead.
+    `SpectralHSMM` learns from held-out rows how far to trust each node instead.
     """
     met: Counter[tuple[Reading, Any]] = Counter()
     for row in rows:
