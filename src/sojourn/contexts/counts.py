@@ -91,12 +91,20 @@ class Trees:
 
 
 def grow_trees(
-    pieces: Pieces, n_symbols: int, split_at: int, keep_at: int, by_runs: bool = True
+    pieces: Pieces,
+    n_symbols: int,
+    split_at: int,
+    keep_at: int,
+    split_pasts_at: int | None = None,
+    by_runs: bool = True,
 ) -> Trees:
-    """Trees of the pasts and futures in the pieces; every node is a context of its own."""
+    """Trees of the pasts and futures in the pieces; every node is a context of its own.
+
+    Pasts may be split at fewer positions than futures.
+    """
     flat = lay_out(pieces, n_symbols)
     # Pasts keep every child: what follows it is smoothed by its parent's. Futures are features.
-    pasts = grow(flat, n_symbols, False, split_at, 1, by_runs)
+    pasts = grow(flat, n_symbols, False, split_pasts_at or split_at, 1, by_runs)
     futures = grow(flat, n_symbols, True, split_at, keep_at, by_runs)
     u, v = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
     return Trees(pasts, futures, u, v, pasts.n_nodes, futures.n_nodes)

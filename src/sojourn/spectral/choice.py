@@ -37,8 +37,10 @@ from sojourn.spectral.models import ContextModel
 
 Floats = NDArray[np.float64]
 
-# Positions that a node of the finest tree needs, and a child of it among the futures.
+# Positions that a context needs to be split at the least, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
+# Positions that a past of the context tree needs to be split: one in so many of all, within these.
+PART, FEWEST = 50_000, 4
 # Positions that a context needs to be split: the sizes compared, from coarse to fine, the first
 # being at most this part of all.
 SIZES = (160_000, 60_000, 25_000, 10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
@@ -256,7 +258,7 @@ def choose_trees(
 ) -> tuple[Trees, ContextChoice]:
     """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample."""
     training, heldout = sample.training, sample.heldout
-    fine = grow_trees(training, n_symbols, FINEST, FINEST_CHILD)
+    fine = _grow(training, n_symbols)
     counts = count_contexts(training, fine, n_jobs)
     n = int(counts.pairs.counts.sum())
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
@@ -276,7 +278,7 @@ def choose_trees(
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
     kept = _contenders(trials, n_symbols, sample.is_all) if trials else (sizes[0] * share,)
-    grown = grow_trees(training + heldout, n_symbols, FINEST, FINEST_CHILD)
+    grown = _grow(training + heldout, n_symbols)
     best = max(trials, key=lambda trial: trial.score) if trials else None
     # Where the context tree has no share in the mixture, its finer pasts need not be counted.
     trees = grown.cut(min(kept)).pruned(pasts=best is not None and best.weight == 1.0)
@@ -304,10 +306,21 @@ def _contenders(
     return tuple(fitting or [max(near)])
 
 
+def _grow(pieces: Pieces, n_symbols: int) -> Trees:
+    """Fine trees, and contexts that are not finer than any that are compared."""
+    fine = grow_trees(pieces, n_symbols, FINEST, FINEST_CHILD, _split_pasts_at(pieces))
+    return fine.cut(FINEST)
+
+
+def _split_pasts_at(pieces: Pieces) -> int:
+    return min(max(pieces.n_total // PART, FEWEST), FINEST)
+
+
 def grow_pasts(sample: Sample, n_symbols: int) -> Trees:
     """The trees of a context tree alone: fine pasts, and futures of one context."""
     everything = sample.training + sample.heldout
-    return grow_trees(everything, n_symbols, FINEST, everything.n_total + len(everything) + 1)
+    none = everything.n_total + len(everything) + 1
+    return grow_trees(everything, n_symbols, none, none, _split_pasts_at(everything))
 
 
 def learn_contexts(
