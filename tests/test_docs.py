@@ -1,5 +1,6 @@
 """What the manual shows besides doctests: scripts and command lines, run on small files."""
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -67,6 +68,14 @@ def test_the_scripts_of_the_readme_print_what_is_shown(capsys):
         assert capsys.readouterr().out == shown
 
 
+def test_outputs_on_pages_are_shown_in_full():
+    parse = doctest.DocTestParser().get_examples
+    wants = [(page, example.want) for page, text in PAGES.items() for example in parse(text)]
+    assert len(wants) > 100
+    cut = [want for want in wants if "..." in want[1] and not want[1].startswith("Traceback")]
+    assert cut == []
+
+
 def test_every_page_with_a_script_is_run_below():
     assert {page for page in PAGES if scripts(page)} == {"scale.md", "theory-ranks.md"}
 
@@ -128,12 +137,12 @@ def folder(tmp_path_factory):
     return folder
 
 
-PLAIN = ("cli.md", "detection.md", "forecasting.md", "report.md", "start.md")
+PLAIN = ("cli.md", "detection.md", "forecasting.md", "report.md")
 
 
 @pytest.mark.parametrize("page", PLAIN)
-def test_the_command_lines_run(folder, tmp_path, monkeypatch, page):
-    monkeypatch.chdir(tmp_path if page == "start.md" else folder)  # start.md needs no files
+def test_the_command_lines_run(folder, monkeypatch, page):
+    monkeypatch.chdir(folder)
     if page == "report.md":  # which begins where another page has ended
         arguments = ["fit", "normal.csv", "--detector", "-o", "flights.sojourn"]
         assert run(arguments).exit_code == 0
@@ -147,6 +156,17 @@ def test_the_command_lines_run(folder, tmp_path, monkeypatch, page):
             given = subprocess.run(ends, shell=True, check=True, capture_output=True).stdout
         done = run(shlex.split(command)[1:], given)
         assert done.exit_code == 0, (line, done.output)
+
+
+def test_the_quick_start_prints_what_is_shown_and_leaves_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = re.findall(r"\$ sojourn ([^\n]*)\n([^$]*)", "".join(blocks("start.md", "console")))
+    assert len(shown) == 4
+    for line, output in shown:
+        done = CliRunner().invoke(commands(), shlex.split(line), catch_exceptions=False)
+        assert done.output.startswith(output), line  # of a fit the first lines are shown
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"normal.csv", "today.csv", "flights.sojourn", "verdicts.csv", "report.html"}
 
 
 def run(arguments, given=None):
@@ -170,4 +190,4 @@ def test_the_command_lines_of_long_experiments_are_understood():
 
 
 def test_every_page_with_command_lines_is_run_above():
-    assert {page for page in PAGES if commands_of(page)} == set(PLAIN)
+    assert {page for page in PAGES if commands_of(page)} == {*PLAIN, "start.md"}

@@ -66,6 +66,9 @@ class HSMM(StateModel):
     tol : float or None
         EM stops when a step gains less than this, in nats per symbol. None is 3e-6, or less on
         large data, so that a step gains at most 0.0002 nats in total for each entry of the tables.
+    emissions : Emission, optional
+        What is observed in a state, see `sojourn.emissions`; symbols, or normal numbers, if not
+        given.
     durations : str or sequence of str
         Family of the durations: "free", "geometric", "poisson", "negative_binomial" or
         "lognormal"; one for all states, or one for each.
