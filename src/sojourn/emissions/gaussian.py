@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from sojourn.checks import check_choice
 from sojourn.emissions.base import NO_WEIGHT, Emission, Floats, Names, column_moments
+from sojourn.emissions.kernels import log_normal, products
 from sojourn.errors import SojournError
 
 # Below this part of the variance of all the data, a variance in a state is rounding.
@@ -108,48 +109,42 @@ class Gaussian(Emission):
 
     def log_density(self, values: Floats) -> Floats:
         """Log p(values at t | state), (T, n_states); 0 where all channels are missing."""
-        z = self._standardised(values)  # (d, T)
-        if not np.isnan(z).any():
-            return self._joint(z, np.arange(len(z)))
+        if not _has_missing(values):
+            return self._joint(values, np.arange(values.shape[1]))
         total = np.zeros((len(values), self.n_states))
-        for rows, seen in _patterns(z):
+        for rows, seen in _patterns(values):
             if seen.size:
-                total[rows] = self._joint(z[np.ix_(seen, rows)], seen)
+                total[rows] = self._joint(values[np.ix_(rows, seen)], seen)
         return total
 
-    def _joint(self, z: Floats, seen: NDArray[np.intp]) -> Floats:
-        """Log p of standardised values of the channels seen, (T, n_states)."""
+    def _joint(self, values: Floats, seen: NDArray[np.intp]) -> Floats:
+        """Log p of values of the channels seen, (T, n_states)."""
         means, covariances, scale = self._scaled()
-        total = np.empty((self.n_states, z.shape[1]))
-        constant = -0.5 * len(seen) * np.log(2 * np.pi) - np.log(scale[seen]).sum()
         L = np.asarray(np.linalg.cholesky(covariances[:, seen[:, None], seen]), np.float64)
-        inverse = _inverted(L)
-        for x in range(self.n_states):
-            # Not by BLAS, whose threads cost more than such small matrices do.
-            white = np.einsum("ij,jt->it", inverse[x], z - means[x, seen, None])  # L⁻¹ (z - μ)
-            np.einsum("it,it->t", white, white, out=total[x])
-            total[x] *= -0.5
-            total[x] += constant - np.log(L[x].diagonal()).sum()
+        constant = -0.5 * len(seen) * np.log(2 * np.pi) - np.log(scale[seen]).sum()
+        constants = constant - np.log(np.einsum("xii->xi", L)).sum(axis=1)
+        total = np.empty((self.n_states, len(values)))
+        at, per = self._parameter("centre")[seen], 1.0 / scale[seen]
+        values = np.ascontiguousarray(values)
+        log_normal(values, at, per, means[:, seen], _inverted(L), constants, total)
         return total.T
 
     def statistics(self, values: Floats, weights: Floats) -> Floats:
         """Expected weight, sums and products of each state; what is missing is expected."""
-        z = self._standardised(values)
-        d, n_x = len(z), weights.shape[1]
-        if not np.isnan(z).any():
-            return _products(z, weights)
+        (d, n_x), centre = (values.shape[1], weights.shape[1]), self._parameter("centre")
+        means, covariances, scale = self._scaled()
+        if not _has_missing(values):
+            return _products(values, centre, scale, weights)
         total = np.zeros((n_x, 1 + d + d * (d + 1) // 2))
-        means, covariances, _ = self._scaled()
-        for rows, seen in _patterns(z):
+        for rows, seen in _patterns(values):
             if seen.size == d:
-                total += _products(z[:, rows], weights[rows])
+                total += _products(values[rows], centre, scale, weights[rows])
             elif seen.size:
+                z = (values[rows] - centre) / scale
                 for x in range(n_x):
-                    filled, spread = _completed(
-                        z[np.ix_(seen, rows)], seen, means[x], covariances[x]
-                    )
+                    filled, spread = _completed(z[:, seen].T, seen, means[x], covariances[x])
                     w = weights[rows, x : x + 1]
-                    sums = _products(filled, w)
+                    sums = _products(filled.T, np.zeros(d), np.ones(d), w)
                     sums += w.sum() * _pack(np.zeros(1), np.zeros((1, d)), spread[None])
                     total[x] += sums[0]
         return total
@@ -207,11 +202,6 @@ class Gaussian(Emission):
         """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         return np.asarray(ndtr((points[:, None] - self.mean()) / self.spread()))
 
-    def _standardised(self, values: Floats) -> Floats:
-        """The values in units of all the data, channels first: (d, T)."""
-        centre, scale = self._parameter("centre"), self._parameter("scale")
-        return np.subtract(values.T, centre[:, None], order="C") / scale[:, None]
-
     def _scaled(self) -> tuple[Floats, Floats, Floats]:
         """Means and covariances of standardised values, and the scale."""
         centre, scale = self._parameter("centre"), self._parameter("scale")
@@ -242,15 +232,14 @@ def _inverted(L: Floats) -> Floats:
     return inverse
 
 
-def _products(z: Floats, weights: Floats) -> Floats:
-    """Weight, sums and products of pairs of channels z (d, T): (n_states, 1 + d + d(d+1)/2)."""
-    i, j = np.triu_indices(len(z))
-    features = np.empty((1 + len(z) + len(i), z.shape[1]))
-    features[0] = 1.0
-    features[1 : len(z) + 1] = z
-    for row, a, b in zip(features[len(z) + 1 :], i, j, strict=True):
-        np.multiply(z[a], z[b], out=row)
-    return np.einsum("kt,xt->xk", features, np.ascontiguousarray(weights.T))
+def _has_missing(values: Floats) -> bool:
+    return bool(np.isnan(values.sum()) and np.isnan(values).any())
+
+
+def _products(values: Floats, centre: Floats, scale: Floats, weights: Floats) -> Floats:
+    """Weight, sums and products of standardised values, (n_states, 1 + d + d(d+1)/2)."""
+    values, weights = np.ascontiguousarray(values), np.ascontiguousarray(weights)
+    return np.asarray(products(values, centre, 1.0 / scale, weights))
 
 
 def _pack(weight: Floats, sums: Floats, products: Floats) -> Floats:
@@ -267,10 +256,10 @@ def _unpack(statistics: Floats, d: int) -> tuple[Floats, Floats, Floats]:
     return statistics[:, 0], statistics[:, 1 : 1 + d], products
 
 
-def _patterns(z: Floats) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _patterns(values: Floats) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Steps that have the same channels missing, and the channels that they have."""
-    patterns, which = np.unique(~np.isnan(z), axis=1, return_inverse=True)
-    for k, pattern in enumerate(patterns.T):
+    patterns, which = np.unique(~np.isnan(values), axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
         yield np.flatnonzero(which == k), np.flatnonzero(pattern)
 
 

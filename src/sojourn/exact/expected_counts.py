@@ -97,7 +97,8 @@ def _chunk_runner(
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
         if statistics is not None:
-            emission = np.stack([emission.sum(axis=0), np.zeros(n_x)])  # one symbol, none missing
+            # One symbol, none missing. Sums of columns are slow where these are few.
+            emission = np.stack([np.ascontiguousarray(emission.T).sum(axis=1), np.zeros(n_x)])
 
         def over_lanes(table: Floats) -> Floats:
             return np.asarray(table.reshape(*table.shape[:-1], n_x, W).sum(axis=-1))

@@ -24,6 +24,7 @@ sequence does not depend on its neighbours, to the bit.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,8 @@ def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = N
     """Codes and rows of factors, as in `observed`, as the lanes read them."""
     known = np.empty(0, dtype=np.int32) if labels is None else labels
     # All of one type, so that kernels are compiled once.
-    return Evidence(_read_only(codes), _read_only(known), offsets, B, B.min(axis=1) < HARD)
+    hard = reduce(np.minimum, B.T) < HARD  # faster than B.min(axis=1), of short rows
+    return Evidence(_read_only(codes), _read_only(known), offsets, B, hard)
 
 
 def _read_only(codes: Codes) -> Codes:

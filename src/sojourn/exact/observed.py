@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from sojourn.data.runs import sums
@@ -44,21 +45,30 @@ def values_of(params: Params, sequences: Sequences) -> Floats | None:
 
 def factor_rows(density: Emission, values: Floats, log: bool = False) -> tuple[Floats, Floats]:
     """A row of factors (or of their logarithms) for each step and one for missing, and `top`."""
-    table, top = np.ones((len(values) + 1, density.n_states)), np.empty(len(values))
+    table, top = np.empty((len(values) + 1, density.n_states)), np.empty(len(values))
     for at in range(0, len(values), BLOCK):
-        some = slice(at, at + BLOCK)
-        logs = density.log_density(values[some])
-        best = logs.max(axis=1)
-        best[~np.isfinite(best)] = 0.0
-        logs -= best[:, None]
+        some = slice(at, min(at + BLOCK, len(values)))
+        logs = np.ascontiguousarray(density.log_density(values[some]).T)
+        _shift(logs, -np.inf if log else FARTHEST, table[some], top[some])
         if not log:
-            impossible = logs == -np.inf
-            np.maximum(logs, FARTHEST, out=logs)
-            np.exp(logs, out=logs)
-            logs[impossible] = 0.0
-        table[at : at + len(logs)], top[some] = logs, best
+            np.exp(table[some], out=table[some])
     table[-1] = 0.0 if log else 1.0
     return table, top
+
+
+@njit(cache=True, nogil=True)
+def _shift(logs, farthest, table, top) -> None:  # type: ignore[no-untyped-def]
+    """Logarithms (n_states, T) minus the maximum of each step, which is `top`; -inf stays."""
+    n_x, n = logs.shape
+    for t in range(n):
+        best = -np.inf
+        for x in range(n_x):
+            best = logs[x, t] if logs[x, t] > best else best
+        best = best if np.isfinite(best) else 0.0
+        top[t] = best
+        for x in range(n_x):
+            away = logs[x, t] - best
+            table[t, x] = farthest if -np.inf < away < farthest else away
 
 
 class Observed:
