@@ -26,7 +26,7 @@ def songs():
     return Sequences.from_lists(rows, vocabulary=[0, 1, 2], empty=True)
 
 
-def reading(row, at, step, n_o, by_runs):
+def reading(row, at, step, n_o):
     """What is read from a step on: symbols and buckets of lengths, to the first that closes."""
     tokens, q = [], at
     while True:
@@ -36,23 +36,21 @@ def reading(row, at, step, n_o, by_runs):
             return [*tokens, n_o + 1]
         tokens.append(row[q])
         end = q
-        if by_runs:
-            while 0 <= end + step < len(row) and row[end + step] == row[q]:
-                end += step
-            tokens.append(int(np.searchsorted(BUCKETS, abs(end - q) + 1, side="right")) - 1)
+        while 0 <= end + step < len(row) and row[end + step] == row[q]:
+            end += step
+        tokens.append(int(np.searchsorted(BUCKETS, abs(end - q) + 1, side="right")) - 1)
         q = end + step
 
 
-@pytest.mark.parametrize("by_runs", [True, False])
 @pytest.mark.parametrize("forward", [True, False])
-def test_a_tree_counts_the_positions_that_read_each_path(songs, forward, by_runs):
+def test_a_tree_counts_the_positions_that_read_each_path(songs, forward):
     n_o = songs.n_symbols
     flat = lay_out(Pieces.all_of(songs), n_o)
-    tree = grow(flat, n_o, forward, 12, 1, by_runs)
+    tree = grow(flat, n_o, forward, 12, 1)
     met = Counter()
     for row in songs:
         for t in range(len(row) + 1):
-            path = reading(row, t if forward else t - 1, 1 if forward else -1, n_o, by_runs)
+            path = reading(row, t if forward else t - 1, 1 if forward else -1, n_o)
             met.update(tuple(path[:k]) for k in range(len(path) + 1))
     paths = [()]
     for node in range(1, tree.n_nodes):
@@ -63,7 +61,7 @@ def test_a_tree_counts_the_positions_that_read_each_path(songs, forward, by_runs
             path = (*path, bucket)
         paths.append((*path, int(tree.token[node])))
     assert [met[path] for path in paths] == tree.count.tolist()
-    assert any(tree.split == BY_LENGTH) == by_runs
+    assert any(tree.split == BY_LENGTH)
     assert tree.n_nodes > 30
     reached = np.bincount(locate(tree, flat)[positions(flat)], minlength=tree.n_nodes)
     for node in range(tree.n_nodes - 1, 0, -1):
@@ -83,6 +81,20 @@ def test_a_cut_has_the_contexts_of_a_tree_grown_to_its_size(songs):
     pairs = {(a, b) for a, b in zip(nodes.tolist(), again.tolist(), strict=True)}
     assert len({a for a, _ in pairs}) == len(pairs) >= len({b for _, b in pairs}) > 5
     assert n >= len(pairs)
+
+
+@pytest.mark.parametrize("least", [0, 8, np.inf])
+def test_pruned_trees_count_what_the_whole_ones_do(songs, least):
+    everything = Pieces.all_of(songs)
+    cut = grow_trees(everything, songs.n_symbols, 6, 5).cut(30)
+    whole, small = count_contexts(everything, cut), count_contexts(everything, cut.pruned(least))
+    follows = whole.follows_of(cut, least)
+    for a, b in ((whole.pairs, small.pairs), (whole.moves, small.moves), (follows, small.follows)):
+        np.testing.assert_array_equal(a.keys, b.keys)
+        np.testing.assert_array_equal(a.counts, b.counts)
+    sizes = cut.n_pasts, small.trees.pasts.n_nodes, cut.pasts.n_nodes
+    assert sizes[0] <= sizes[1] <= sizes[2]
+    assert (sizes[0] == sizes[1], sizes[1] == sizes[2]) == (least == np.inf, least == 0)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

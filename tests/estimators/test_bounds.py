@@ -6,7 +6,7 @@ import pytest
 import sojourn as sj
 from sojourn.em import lbfgs
 from sojourn.em.lbfgs import Curvature, Local
-from sojourn.spectral import choice
+from sojourn.spectral import search
 
 SHORT = np.random.default_rng(0).integers(0, 3, (40, 12))
 
@@ -42,14 +42,14 @@ def test_sizes_of_large_alphabets_are_judged_on_fewer_outcomes(monkeypatch):
     """Each outcome is compared with all symbols, so their product is bounded."""
     data = sj.Params.random(2, 2, 40, rng=0).sample(200, 30, rng=1)
     seen = []
-    judge = choice._Heldout.judge
+    prob = search.Heldout.prob
 
     def counted(self, *args):
         seen.append(self.at.size * 40)
-        return judge(self, *args)
+        return prob(self, *args)
 
-    monkeypatch.setattr(choice._Heldout, "judge", counted)
-    monkeypatch.setattr(choice, "MAX_JUDGED", 10_000)
+    monkeypatch.setattr(search.Heldout, "prob", counted)
+    monkeypatch.setattr(search, "MAX_JUDGED", 10_000)
     model = sj.SpectralHSMM().fit(data)
     assert 0 < max(seen) <= 10_000
     assert np.isfinite(model.score(data))

@@ -12,13 +12,8 @@ from sojourn.contexts.counts import ContextTally
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.spectral.answers import log_prob
-from sojourn.spectral.choice import (
-    WORTH_MIXING,
-    choose_trees,
-    grow_pasts,
-    learn_contexts,
-    mixed,
-)
+from sojourn.spectral.choice import choose_trees, grow_pasts, learn_contexts
+from sojourn.spectral.search import WORTH_MIXING, mixed
 
 PARAMS = Params.random(3, 4, 4, rng=0)
 DATA = PARAMS.sample(500, 40, rng=1)
@@ -118,6 +113,19 @@ def test_beats_the_context_tree_where_states_last():
     assert chosen.weight > 0.5
     both, tree = (log_prob(m, data[1000:]).sum() for m in (model, replace(model, weight=0.0)))
     assert both > tree + 20  # nats, on 20,000 symbols
+
+
+def test_context_tree_is_as_deep_as_it_pays():
+    """Nothing is left where the past says nothing; pieces of one song need long pasts."""
+    rng = np.random.default_rng(0)
+    noise = Sequences.from_lists(rng.integers(0, 4, (500, 40)).tolist(), vocabulary=range(4))
+    phrase = rng.integers(0, 4, 60).tolist()
+    songs = [phrase[a : a + 40] for a in rng.integers(0, 20, 400).tolist()]
+    for data, pays in ((noise, False), (Sequences.from_lists(songs, vocabulary=range(4)), True)):
+        trees, trials = choose_trees(Sample.of(data), 4, False, range(1, 3), 1)
+        model, chosen = learn_contexts(counted(data, trees), False, range(1, 3), trials, 1)
+        assert (model.trees.pasts.n_nodes > model.trees.n_pasts) == pays
+        assert chosen.score >= max(t.score for t in chosen.trials if t.rank == chosen.rank) - 2e-5
 
 
 # ---- the mixture --------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def counts():
 
 
 def test_cut_equals_learning_at_the_smaller_rank(counts):
-    at_once, cut = learn_operators(counts, 3), learn_operators(counts, 9).cut(3)
+    at_once, cut = learn_operators(counts, 3, True), learn_operators(counts, 9, True).cut(3)
     assert at_once.rank == cut.rank == 3
     assert cut.singular_values[0] == pytest.approx(1, abs=ROUNDING)
     for name in ("start", "emit", "own", "restart"):
@@ -130,3 +130,16 @@ def test_operators_that_do_not_fit_together_are_refused(name, value, message):
     model = from_moments(*exact_moments(), 2, ridge=0.0)
     with pytest.raises(SojournError, match=message):
         replace(model, **{name: value})
+
+
+def test_ends_at_a_fixed_length_cost_no_direction():
+    """Where lengths say nothing, that pasts near the start have no end near is not learned."""
+    data = Params.random(2, 2, 3, rng=0).sample(4000, 100, rng=1)
+    pieces = Pieces.all_of(data)
+    counts = count_contexts(pieces, grow_trees(pieces, 3, 100, 8).cut(10_000))
+    known, left_out = (learn_operators(counts, 5, ends).singular_values for ends in (True, False))
+    assert known[4] > 0.03  # the truth has rank 4
+    assert left_out[4] < known[4] / 2  # counting noise
+    short = Pieces.all_of(Params.random(2, 2, 3, rng=0).sample(500, 3, rng=1))
+    few = count_contexts(short, grow_trees(short, 3, 4, 2))  # most futures reach the end
+    assert learn_operators(few, 5, False).singular_values[0] == pytest.approx(1)

@@ -74,9 +74,9 @@ def test_surprise_is_that_of_the_reference(rows, plain, fast, ends):
     pasts, _, counts = plain
     sequences, _, trees, tables = fast
     followers, _ = learn_followers(trees.pasts, tables.follows, None, ends)
-    model = ContextModel(trees, learn_operators(tables, RANK), followers, 1.0, ends)
+    model = ContextModel(trees, learn_operators(tables, RANK, ends), followers, 1.0, ends)
     steps, last = surprise(model, sequences)
-    slow = reference.learn(counts, RANK)
+    slow = reference.learn(counts, RANK, ends)
     for i, row in enumerate(rows):
         expected = reference.surprise(row, slow, counts, pasts, ends)
         got = steps[sequences.offsets[i] : sequences.offsets[i + 1]]

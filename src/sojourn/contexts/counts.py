@@ -21,7 +21,7 @@ from sojourn.checks import check_arrays
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
 from sojourn.contexts.tables import Table, cells, summed
-from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate, pruned
+from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate, pruned, stays
 from sojourn.errors import SojournError
 from sojourn.scale.threads import n_threads, shared_out
 
@@ -76,18 +76,19 @@ class Trees:
             self, past_context=past, future_context=future, n_pasts=n_pasts, n_futures=n_futures
         )
 
-    def pruned(self, pasts: bool = False) -> Trees:
+    def pruned(self, least: float) -> Trees:
         """The same contexts without the nodes of futures below them, which nothing counts.
 
-        Those of pasts are left out only if asked for: a context tree uses them.
+        Of the pasts, which a context tree uses, those that at least `least` positions reached stay.
         """
-        futures = pruned(self.futures, self.future_context)
+        pasts, number = pruned(self.pasts, stays(self.pasts, self.past_context, least))
+        context = np.empty(pasts.n_nodes, np.int32)
+        context[number] = self.past_context
+        futures, _ = pruned(self.futures, stays(self.futures, self.future_context))
         alone = np.arange(futures.n_nodes, dtype=np.int32)
-        found = replace(self, futures=futures, future_context=alone)
-        if not pasts:
-            return found
-        tree = pruned(self.pasts, self.past_context)
-        return replace(found, pasts=tree, past_context=np.arange(tree.n_nodes, dtype=np.int32))
+        return replace(
+            self, pasts=pasts, futures=futures, past_context=context, future_context=alone
+        )
 
 
 def grow_trees(
@@ -96,7 +97,6 @@ def grow_trees(
     split_at: int,
     keep_at: int,
     split_pasts_at: int | None = None,
-    by_runs: bool = True,
 ) -> Trees:
     """Trees of the pasts and futures in the pieces; every node is a context of its own.
 
@@ -104,8 +104,8 @@ def grow_trees(
     """
     flat = lay_out(pieces, n_symbols)
     # Pasts keep every child: what follows it is smoothed by its parent's. Futures are features.
-    pasts = grow(flat, n_symbols, False, split_pasts_at or split_at, 1, by_runs)
-    futures = grow(flat, n_symbols, True, split_at, keep_at, by_runs)
+    pasts = grow(flat, n_symbols, False, split_pasts_at or split_at, 1)
+    futures = grow(flat, n_symbols, True, split_at, keep_at)
     u, v = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
     return Trees(pasts, futures, u, v, pasts.n_nodes, futures.n_nodes)
 
@@ -154,12 +154,12 @@ class ContextCounts:
             self.first + other.first,
         )
 
-    def follows_of_contexts(self, trees: Trees) -> Table:
-        """What follows the contexts of pasts, for trees without the nodes below them."""
-        n_o = np.uint64(trees.n_symbols)
-        node, symbol = np.divmod(self.follows.keys, n_o + np.uint64(1))
-        context = trees.past_context[node.astype(np.int64)].astype(np.uint64)
-        return summed(context * (n_o + np.uint64(1)) + symbol, self.follows.counts)
+    def follows_of(self, trees: Trees, least: float) -> Table:
+        """What follows the pasts of ``trees.pruned(least)``, trees being a cut of these."""
+        _, number = pruned(trees.pasts, stays(trees.pasts, trees.past_context, least))
+        node, symbol = np.divmod(self.follows.keys, np.uint64(trees.n_symbols + 1))
+        keys = number[node.astype(np.int64)].astype(np.uint64) * np.uint64(trees.n_symbols + 1)
+        return summed(keys + symbol, self.follows.counts, len(number) * (trees.n_symbols + 1))
 
     def grouped(self, trees: Trees) -> ContextCounts:
         """The counts over a coarser cut of the same trees."""

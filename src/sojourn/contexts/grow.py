@@ -20,9 +20,7 @@ from sojourn.contexts.trees import (
 )
 
 
-def grow(
-    flat: Flat, n_symbols: int, forward: bool, split_at: int, keep_at: int, by_runs: bool = True
-) -> Tree:
+def grow(flat: Flat, n_symbols: int, forward: bool, split_at: int, keep_at: int) -> Tree:
     """The tree of all positions: nodes that `split_at` of them reach are split.
 
     Parameters
@@ -35,17 +33,15 @@ def grow(
         Positions that a node needs to be split.
     keep_at : int
         Positions that a child needs to be a node; those of smaller children stop at its parent.
-    by_runs : bool
-        Read runs; if not, single symbols.
     """
     edge = flat.last if forward else flat.first
     order = positions(flat).astype(np.int32)
     sizes = (split_at, keep_at, MAX_RUNS)
-    found = _grow(flat.codes, edge, order, n_symbols, forward, *sizes, by_runs, BUCKET_OF, BUCKETS)
+    found = _grow(flat.codes, edge, order, n_symbols, forward, *sizes, BUCKET_OF, BUCKETS)
     node = found[0][: found[1]]
     parent, token = (node[:, column].astype(np.int32) for column in (PARENT, TOKEN))
     count = node[:, HI] - node[:, LO]
-    return Tree(parent, token, node[:, SPLIT].astype(np.uint8), count, n_symbols, forward, by_runs)
+    return Tree(parent, token, node[:, SPLIT].astype(np.uint8), count, n_symbols, forward)
 
 
 # Columns of a tree under growth: the positions of a node are order[LO:HI].
@@ -54,7 +50,7 @@ LO, HI, RUNS, PARENT, TOKEN, SPLIT, NEXT = range(7)
 
 @njit(cache=True, nogil=True)
 def _grow(  # type: ignore[no-untyped-def]
-    codes, edge, order, n_o, forward, split_at, keep_at, max_runs, by_runs, table, least
+    codes, edge, order, n_o, forward, split_at, keep_at, max_runs, table, least
 ):
     """Breadth first, by counting sort: O(positions · depth). Loops alone compile quickly."""
     n = len(order)
@@ -101,7 +97,7 @@ def _grow(  # type: ignore[no-untyped-def]
                 place[s] = node[n_nodes, LO] = spot
                 spot += count[s]
                 node[n_nodes, HI], node[n_nodes, PARENT], node[n_nodes, TOKEN] = spot, i, s
-                within = by_runs and how != BY_LENGTH and s < n_o  # the run's length comes next
+                within = how != BY_LENGTH and s < n_o  # the run's length comes next
                 node[n_nodes, RUNS] = node[i, RUNS] + (0 if within else 1)
                 closed = how != BY_LENGTH and s >= n_o
                 node[n_nodes, NEXT] = LEAF if closed else BY_LENGTH if within else BY_SYMBOL
@@ -112,8 +108,6 @@ def _grow(  # type: ignore[no-untyped-def]
                 s, q = token[j], at[j]
                 if how == BY_LENGTH:
                     q = edge[q] + step
-                elif not by_runs:
-                    q += step
                 if count[s] >= keep_at:
                     spare_order[place[s]], spare_at[place[s]] = order[j], q
                     place[s] += 1

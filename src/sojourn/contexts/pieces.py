@@ -48,7 +48,7 @@ class Pieces:
 
     def __post_init__(self) -> None:
         at = {"begins": "int64 n", "ends": "int64 n"}
-        check_arrays(self, codes="int32 c", fresh="bool n", closed="bool n", keys="uint64 n", **at)
+        check_arrays(self, codes="int32? c", fresh="bool n", closed="bool n", keys="uint64 n", **at)
         inside = (self.begins >= 0) & (self.begins <= self.ends) & (self.ends <= len(self.codes))
         if not inside.all():
             raise SojournError(f"begins and ends of Pieces must lie in 0 … {len(self.codes)}")

@@ -59,8 +59,6 @@ class Tree:
     n_symbols : int
     forward : bool
         Whether it is read forwards, as futures are.
-    by_runs : bool
-        Whether it is read in runs, or symbol by symbol.
     """
 
     parent: Codes
@@ -69,15 +67,14 @@ class Tree:
     count: Ints
     n_symbols: int
     forward: bool
-    by_runs: bool
 
     def __post_init__(self) -> None:
         nodes = {"parent": "int32 n", "token": "int32 n", "split": "uint8 n", "count": "int64+ n"}
         n = check_arrays(self, **nodes)["n"]
         if n < 1 or self.parent[0] != -1 or positive_int("n_symbols", self.n_symbols) >= 2**31:
             raise SojournError("a tree has a root, and symbols that fit 32 bits")
-        if type(self.forward) is not bool or type(self.by_runs) is not bool:
-            raise SojournError("forward and by_runs of a tree are True or False")
+        if type(self.forward) is not bool:
+            raise SojournError("forward of a tree is True or False")
         inner = self.parent[1:]
         if np.any(inner < 0) or np.any(inner >= np.arange(1, n)):
             raise SojournError("parents of a tree stand before their children")
@@ -88,8 +85,7 @@ class Tree:
             )
         if np.any(self.split[inner] == LEAF) or np.any(self.count < 0):
             raise SojournError("a leaf of a tree has no children, and counts are not negative")
-        keys, values = _child_table(self.parent, self.token, width)
-        object.__setattr__(self, "_lookup", Lookup(self.split, keys, values, width))
+        object.__setattr__(self, "_lookup", _lookup(self.parent, self.token, self.split))
 
     @property
     def n_nodes(self) -> int:
@@ -114,38 +110,30 @@ class Tree:
 
 
 class Lookup(NamedTuple):
-    """Children by (node, token), in a table of open addresses."""
+    """How kernels find a child: each node has a row of slots, found by the last bits of a token."""
 
-    split: NDArray[np.uint8]
-    keys: NDArray[np.uint64]
-    values: Codes
-    width: int
+    nodes: Codes  # first slot, slots - 1, how it is split, and token of each   flat (n_nodes, 4)
+    slots: Codes  # a child, or 0; those of a node come in the order of (token & slots - 1)
 
 
-def _child_table(parent: Codes, token: Codes, width: int) -> tuple[NDArray[np.uint64], Codes]:
-    n = max(len(parent) - 1, 1)
-    size = 1 << (2 * n - 1).bit_length()
-    keys = np.full(size, np.iinfo(np.uint64).max, np.uint64)
-    values = np.zeros(size, np.int32)
-    _fill(keys, values, parent, token, np.uint64(width))
-    return keys, values
+def _lookup(parent: Codes, token: Codes, split: NDArray[np.uint8]) -> Lookup:
+    children = np.bincount(parent[1:], minlength=len(parent))
+    sizes = np.where(children > 0, 1 << np.ceil(np.log2(children + 1)).astype(np.int64), 1)
+    first = np.cumsum(sizes) - sizes  # at least one slot of a row stays empty
+    nodes = np.stack([first, sizes - 1, split, token], axis=1).astype(np.int32).ravel()
+    slots = np.zeros(int(sizes.sum()), np.int32)
+    _fill(nodes, slots, parent)
+    return Lookup(nodes, slots)
 
 
 @njit(cache=True, nogil=True)
-def _fill(keys, values, parent, token, width):  # type: ignore[no-untyped-def]
-    mask = np.uint64(len(keys) - 1)
+def _fill(nodes, slots, parent):  # type: ignore[no-untyped-def]
     for i in range(1, len(parent)):
-        key = np.uint64(parent[i]) * width + np.uint64(token[i])
-        at = _hashed(key) & mask
-        while keys[at] != np.uint64(0xFFFFFFFFFFFFFFFF):
-            at = (at + np.uint64(1)) & mask
-        keys[at] = key
-        values[at] = i
-
-
-@njit(inline="always")
-def _hashed(key):  # type: ignore[no-untyped-def]
-    return (key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+        first, last = nodes[4 * parent[i]], nodes[4 * parent[i] + 1]
+        at = nodes[4 * i + 3] & last
+        while slots[first + at] != 0:
+            at = (at + 1) & last
+        slots[first + at] = i
 
 
 @njit(inline="always")
@@ -156,43 +144,34 @@ def bucket_of(length, table, least):  # type: ignore[no-untyped-def]
     return np.int32(len(least) - 1)
 
 
-@njit(cache=True, nogil=True)
-def descend(  # type: ignore[no-untyped-def]
-    codes, edge, at, step, split, keys, values, width, by_runs, table, least
-):
-    """The deepest node that reading from `at` on reaches; `step` is 1 forwards, -1 backwards."""
-    mask = np.uint64(len(keys) - 1)
-    node = 0
-    q = at
+@njit(inline="always")
+def descend(codes, edge, at, step, nodes, slots, table, least):  # type: ignore[no-untyped-def]
+    """The deepest node that reading from `at` on reaches; `step` is 1 forwards, -1 backwards.
+
+    Places are unsigned, so that none is taken to be counted from the end of an array.
+    """
+    one, four = np.uint64(1), np.uint64(4)
+    node, q = np.uint64(0), np.int64(at)
     while True:
-        how = split[node]
+        how = nodes[node * four + np.uint64(2)]
         if how == LEAF:
             return node
         if how == BY_NEXT_SYMBOL:
-            q = edge[q] + step
+            q = np.int64(edge[np.uint64(q)]) + step
+        token = codes[np.uint64(q)]
         if how == BY_LENGTH:
-            length = (edge[q] - q) * step + 1
-            token = bucket_of(length, table, least)
-        else:
-            token = codes[q]
-        key = np.uint64(node) * np.uint64(width) + np.uint64(token)
-        slot = _hashed(key) & mask
-        child = -1
-        while True:
-            found = keys[slot]
-            if found == key:
-                child = values[slot]
-                break
-            if found == np.uint64(0xFFFFFFFFFFFFFFFF):
-                break
-            slot = (slot + np.uint64(1)) & mask
-        if child < 0:
+            before = q
+            q = np.int64(edge[np.uint64(q)]) + step
+            token = bucket_of((q - before) * step, table, least)
+        first, last = np.uint64(nodes[node * four]), np.uint64(nodes[node * four + one])
+        slot = np.uint64(token) & last
+        child = np.uint64(slots[first + slot])
+        while child != 0 and nodes[child * four + np.uint64(3)] != token:
+            slot = (slot + one) & last
+            child = np.uint64(slots[first + slot])
+        if child == 0:
             return node
         node = child
-        if how == BY_LENGTH:
-            q = edge[q] + step
-        elif not by_runs:
-            q += step
 
 
 class Flat(NamedTuple):
@@ -272,22 +251,17 @@ def locate(tree: Tree, flat: Flat) -> Codes:
     """The node of the past before each place, or of the future from it on; 0 between pieces."""
     out = np.zeros(len(flat.codes), np.int32)
     edge = flat.last if tree.forward else flat.first
-    where = (flat.codes, edge, flat.starts, flat.stops, tree.forward)
-    _locate(*where, *tree.lookup, tree.by_runs, BUCKET_OF, BUCKETS, out)
+    where = (flat.codes, edge, flat.starts, flat.stops, 1 if tree.forward else -1)
+    _locate(*where, *tree.lookup, BUCKET_OF, BUCKETS, out)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _locate(  # type: ignore[no-untyped-def]
-    codes, edge, starts, stops, forward, split, keys, values, width, by_runs, table, least, out
-):
-    step = 1 if forward else -1
+def _locate(codes, edge, starts, stops, step, nodes, slots, table, least, out):  # type: ignore[no-untyped-def]
+    before = 1 if step < 0 else 0
     for i in range(len(starts)):
         for p in range(starts[i], stops[i]):
-            at = p if forward else p - 1
-            out[p] = descend(
-                codes, edge, at, step, split, keys, values, width, by_runs, table, least
-            )
+            out[p] = descend(codes, edge, p - before, step, nodes, slots, table, least)
 
 
 def cut(tree: Tree, split_at: float) -> tuple[Codes, int]:
@@ -304,19 +278,39 @@ def cut(tree: Tree, split_at: float) -> tuple[Codes, int]:
     return label, n
 
 
-def pruned(tree: Tree, context: Codes) -> Tree:
-    """The tree without the nodes below its contexts, which are those of a cut."""
-    kept = np.append(True, context[1:] != context[tree.parent[1:]])
-    number = (np.cumsum(kept) - 1).astype(np.int32)
+def stays(tree: Tree, context: Codes, least: float = np.inf) -> Codes:
+    """Each node, or the nearest one above it that is left when the tree is pruned.
+
+    Left are the contexts, which are those of a cut, and below them the nodes that at least `least`
+    positions reached.
+    """
+    kept = np.append(True, context[1:] != context[tree.parent[1:]]) | (tree.count >= least)
+    at = np.arange(tree.n_nodes, dtype=np.int32)
+    _rise(tree.parent, kept, at)
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _rise(parent, kept, at):  # type: ignore[no-untyped-def]
+    for i in range(1, len(at)):
+        if not kept[i]:
+            at[i] = at[parent[i]]
+
+
+def pruned(tree: Tree, at: Codes) -> tuple[Tree, Codes]:
+    """The tree of the nodes that stay, and the number there of what each node becomes."""
+    kept = at == np.arange(tree.n_nodes)
+    number = (np.cumsum(kept) - 1).astype(np.int32)[at]
     parent = np.append(np.int32(-1), number[tree.parent[1:]][kept[1:]])
     split = np.where(np.bincount(parent[1:], minlength=len(parent)) > 0, tree.split[kept], LEAF)
-    return replace(
+    smaller = replace(
         tree,
         parent=parent,
         token=tree.token[kept],
         split=split.astype(np.uint8),
         count=tree.count[kept],
     )
+    return smaller, number
 
 
 @njit(cache=True, nogil=True)

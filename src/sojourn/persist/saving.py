@@ -34,11 +34,12 @@ from sojourn.estimators.hsmm import HSMM
 from sojourn.estimators.spectral_hsmm import SpectralHSMM
 from sojourn.exact.params import Params
 from sojourn.persist.validate import check_detector, check_model
-from sojourn.spectral.choice import ContextChoice, ContextTrial
+from sojourn.spectral.choice import ContextChoice
 from sojourn.spectral.context_operators import ContextOperators
 from sojourn.spectral.moment_tables import Adjacent, Gapped
 from sojourn.spectral.moments import Moments
 from sojourn.spectral.operators import Operators
+from sojourn.spectral.search import ContextTrial
 from sojourn.spectral.select_rank import Choice, Trial
 from sojourn.storage.codec import Arrays, Form, dataclass_form, decode, encode
 from sojourn.storage.container import DAMAGE, damaged, read, write

@@ -1,17 +1,16 @@
 """From counts of contexts to a model: tree size, rank and mixture by held-out likelihood.
 
-The model is a mixture: a filter over contexts (spectral) beside a context tree. How fine contexts
-are and how many directions are kept trades bias for variance. Pieces of data that were not counted
-decide: from coarse trees to fine ones, from one rank to its neighbours, stopping early.
+How fine contexts are and how many directions are kept trades bias for variance. Pieces of data that
+were not counted decide: from coarse trees to fine ones, from one rank to its neighbours, stopping
+early.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.contexts.counts import (
     ContextCounts,
@@ -24,18 +23,10 @@ from sojourn.contexts.followers import learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.contexts.tables import MAX_CELLS
-from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions
 from sojourn.scale.threads import each
-from sojourn.spectral.context_operators import (
-    RIDGE,
-    SHARED_FROM,
-    ContextOperators,
-    learn_operators,
-)
-from sojourn.spectral.filter import context_filter, run_filter
+from sojourn.spectral.context_operators import RIDGE, SHARED_FROM, learn_operators
 from sojourn.spectral.models import ContextModel
-
-Floats = NDArray[np.float64]
+from sojourn.spectral.search import FIRST_RANKS, RANKS, ContextTrial, Search
 
 # Positions that a context needs to be split at the least, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
@@ -48,36 +39,13 @@ COARSEST = 4
 # Sizes compared again on all that was counted, and how near the best these are, in nats.
 CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
-RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-FIRST_RANKS = (4, 16, 48)  # where a search begins
-HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
-# Nats per outcome: a tree that is worse by this than a coarser one ends the search.
-WORSE = 0.003
+# How many times fewer positions a node of the context tree may have than seemed to pay.
+SOME, MANY = 3, 10
 # Outcomes that sizes are compared on.
 JUDGED = 1 << 15
-# Outcomes times symbols, which is what judging a size costs.
-MAX_JUDGED = 1 << 27
-# A mixture that gains less than this over its better half is that half.
-WORTH_MIXING = 1e-4
-TIE = 1e-4  # nats per outcome that do not tell two ranks apart
-
-
-@dataclass(frozen=True)
-class ContextTrial:
-    """One candidate: positions per split, contexts, rank, ridge, and how it scored held out."""
-
-    split_at: float
-    n_pasts: int
-    n_futures: int
-    rank: int
-    ridge: float
-    weight: float
-    score: float
-    alone: float  # the score of the operators without the context tree
-    n_judged: int  # outcomes that it was judged by
 
 
 @dataclass(frozen=True)
@@ -108,141 +76,6 @@ class ContextChoice:
     trials: tuple[ContextTrial, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Heldout:
-    """Held-out pieces laid out, and what the context tree gives them."""
-
-    flat: Flat
-    fresh: NDArray[np.bool_]
-    nodes: Codes
-    at: NDArray[np.int64]  # the outcomes that are scored
-    beside: Floats  # p of each under the context tree
-    ends: bool
-
-    def judge(self, operators: ContextOperators, contexts: Codes) -> tuple[float, float, float]:
-        """The best weight of the operators beside the context tree, its score, and theirs alone."""
-        filter = context_filter(operators, self.ends)
-        prob = run_filter(filter, self.flat, contexts[self.nodes], self.fresh)[0][self.at]
-        return *mixed(prob, self.beside), float(np.log(prob).mean())
-
-
-def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
-    """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture."""
-    lo, hi = 0.0, 1.0
-    for _ in range(20):  # the slope falls with the weight
-        a = (lo + hi) / 2
-        slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
-        lo, hi = (a, hi) if slope > 0 else (lo, a)
-    a = (lo + hi) / 2
-    score = np.log(a * p + (1 - a) * beside).mean()
-    alone, tree = np.log(p).mean(), np.log(beside).mean()
-    if score < max(alone, tree) + WORTH_MIXING:
-        return (1.0, float(alone)) if alone >= tree else (0.0, float(tree))
-    return float(a), float(score)
-
-
-@dataclass
-class _Search:
-    """The trials so far, and the held-out pieces, if any, that they are judged by."""
-
-    heldout: _Heldout | None
-    trust: Floats  # the weights of the trust in nodes of the context tree
-    trials: list[ContextTrial] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool) -> _Search:
-        """A search that judges by the pieces, beside the context tree of the counts."""
-        tree = counts.trees.pasts
-        flat = lay_out(pieces, tree.n_symbols)
-        at = positions(flat)
-        at = at[flat.codes[at] < tree.n_symbols + ends]
-        followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
-        if not at.size:
-            return cls(None, trust)
-        if at.size * tree.n_symbols > MAX_JUDGED:  # each is compared with all symbols
-            few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
-            pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
-            flat = lay_out(pieces, tree.n_symbols)
-            at = positions(flat)
-            at = at[flat.codes[at] < tree.n_symbols + ends]
-        nodes = locate(tree, flat)
-        beside = followers.prob(nodes[at], flat.codes[at], ends)
-        return cls(_Heldout(flat, pieces.fresh, nodes, at, beside, ends), trust)
-
-    @property
-    def best(self) -> ContextTrial:
-        return max(self.trials, key=lambda trial: (trial.score, trial.alone))
-
-    @property
-    def largest(self) -> ContextTrial:
-        """The largest rank that is as good as the best: the model is learned from more than it.
-
-        Where the context tree alone is best, the operators still look further ahead than one step:
-        the best by themselves.
-        """
-        if self.best.weight == 0.0:
-            return max((t for t in self.trials if t.weight == 0.0), key=lambda t: t.alone)
-        alike = [t for t in self.trials if t.split_at == self.best.split_at]
-        return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
-
-    def near(self) -> list[int]:
-        """Ranks to begin with: the best so far, and those that were not hopeless when last tried.
-
-        A finer tree may make use of many directions where a coarse one has none.
-        """
-        if not self.trials:
-            return list(FIRST_RANKS)
-        most: dict[float, float] = {}  # for each tree
-        for trial in self.trials:
-            most[trial.split_at] = max(most.get(trial.split_at, -np.inf), trial.score)
-        behind = {trial.rank: most[trial.split_at] - trial.score for trial in self.trials}
-        hopeful = (r for r in FIRST_RANKS if behind.get(r, 0.0) < HOPELESS)
-        return [self.best.rank, *hopeful]
-
-    def improved(self, found: list[list[ContextTrial]]) -> bool:
-        """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
-        for trials in found:
-            if not trials:
-                return False
-            self.trials.extend(trials)
-            if max(trial.score for trial in trials) < self.best.score - WORSE:
-                return False
-        return True
-
-    def trial(
-        self, operators: ContextOperators, trees: Trees, split_at: float, ridge: float = RIDGE
-    ) -> ContextTrial:
-        """Judge operators."""
-        assert self.heldout is not None
-        sizes = (trees.n_pasts, trees.n_futures, operators.rank, ridge)
-        judged = self.heldout.judge(operators, trees.past_context)
-        return ContextTrial(split_at, *sizes, *judged, len(self.heldout.at))
-
-    def walk(
-        self, counts: ContextCounts, split_at: float, ranks: range, near: Iterable[int], seed: int
-    ) -> list[ContextTrial]:
-        """Trials of one tree: from a few ranks to the best among their neighbours."""
-        trees, max_rank = counts.trees, ranks[-1]
-        grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
-        first = [r for r in near if r in ranks] or [max_rank]
-        waiting = sorted({int(np.searchsorted(grid, r)) for r in first})
-        found: dict[int, ContextTrial] = {}
-        top = grid[min(waiting[-1] + 1, len(grid) - 1)]
-        operators = learn_operators(counts, top, seed=seed)
-        while waiting:
-            for i in waiting:
-                if grid[i] > operators.rank == top:
-                    top = min(2 * top, max_rank)
-                    operators = learn_operators(counts, top, seed=seed)
-                found[i] = self.trial(operators.cut(grid[i]), trees, split_at)
-                if grid[i] >= operators.rank < top:
-                    grid = grid[: i + 1]  # the counts have no more directions
-                    break
-            best = max(found, key=lambda i: (found[i].score, found[i].alone))
-            waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
-        return [found[i] for i in sorted(found)]
-
-
 def max_rank(n_symbols: int) -> int:
     """The largest rank to be tried for an alphabet."""
     return MAX_RANK if n_symbols < SHARED_FROM else MAX_SHARED_RANK
@@ -263,7 +96,7 @@ def choose_trees(
     n = int(counts.pairs.counts.sum())
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
     judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= JUDGED))
-    search = _Search.of(judged if len(judged) else heldout, counts, ends)
+    search = Search.of(judged if len(judged) else heldout, counts, ends)
     for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
         near = search.near()
 
@@ -279,10 +112,13 @@ def choose_trees(
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
     kept = _contenders(trials, n_symbols, sample.is_all) if trials else (sizes[0] * share,)
     grown = _grow(training + heldout, n_symbols)
-    best = max(trials, key=lambda trial: trial.score) if trials else None
-    # Where the context tree has no share in the mixture, its finer pasts need not be counted.
-    trees = grown.cut(min(kept)).pruned(pasts=best is not None and best.weight == 1.0)
-    return trees, ContextChoice(0.0, best.rank if best else 0, RIDGE, 1.0, None, kept, trials)
+    trees = grown.cut(min(kept))
+    if not trials:
+        return trees.pruned(0), ContextChoice(0.0, 0, RIDGE, 1.0, None, kept)
+    # Nodes of the context tree that do not pay here are not counted; more data may make some pay.
+    _, least = search.pruned(search.best, fine.cut(search.best.split_at))
+    trees = trees.pruned(least / (SOME if sample.is_all else MANY))
+    return trees, ContextChoice(0.0, search.best.rank, RIDGE, 1.0, None, kept, trials)
 
 
 def _contenders(
@@ -337,21 +173,22 @@ def learn_contexts(
     """
     fine = moments.counts.trees
     sizes = planned.sizes if planned else (0.0,)
-    search = _Search.of(moments.heldout, moments.counts, ends)
+    search = Search.of(moments.heldout, moments.counts, ends)
     # Where nothing was held out to compare by: a small model, half of the mixture.
     small = max(min(ranks[-1], 4), ranks[0])
     best = ContextTrial(
         sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, -np.inf, 0
     )
+    least = 0.0
     if search.heldout:
         near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
         best = _best(search, moments.counts, sizes if planned else (), ranks, near, n_jobs, seed)
     trees = fine.cut(best.split_at) if planned else fine
+    if search.heldout and planned:
+        best, least = search.pruned(best, trees)
     everything = moments.counts + count_contexts(moments.heldout, fine, n_jobs)
-    operators = learn_operators(everything.grouped(trees), best.rank, best.ridge, seed)
-    follows = everything.follows
-    if best.weight == 1.0:  # nothing reads the pasts below the contexts
-        follows, trees = everything.follows_of_contexts(trees), trees.pruned(pasts=True)
+    operators = learn_operators(everything.grouped(trees), best.rank, ends, best.ridge, seed)
+    follows, trees = everything.follows_of(trees, least), trees.pruned(least)
     followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
     model = ContextModel(trees, operators, followers, best.weight, ends)
     trials = (*(planned.trials if planned else ()), *search.trials)
@@ -361,7 +198,7 @@ def learn_contexts(
 
 
 def _best(
-    search: _Search,
+    search: Search,
     counts: ContextCounts,
     sizes: tuple[float, ...],
     ranks: range,
@@ -377,7 +214,8 @@ def _best(
     search.trials.extend(trial for walk in walks for trial in walk)
     best = search.largest
     cut = cuts[best.split_at]
-    operators = learn_operators(cut, best.rank, RIDGE, seed)
+    assert search.heldout is not None
+    operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed)
     others = [
         search.trial(operators.with_ridge(operators.ridge * r / RIDGE), cut.trees, best.split_at, r)
         for r in OTHER_RIDGES
@@ -389,7 +227,7 @@ def _best(
 def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:
     """The context tree alone, its trust learned on what was held out."""
     counts, trees = moments.counts, moments.counts.trees
-    trust = _Search.of(moments.heldout, counts, ends).trust
+    trust = Search.of(moments.heldout, counts, ends).trust
     everything = counts + count_contexts(moments.heldout, trees, n_jobs)
     followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, trust)
     return ContextModel(trees, None, followers, 0.0, ends)

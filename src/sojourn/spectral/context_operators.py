@@ -9,7 +9,7 @@ scaling of canonical correlation:
 A state q is what the futures are expected to be, in the coordinates Ṽ: that of a past context u is
 row u of D_u⁻¹ H Ṽ, that before the first symbol the mean of Ṽ over first futures. The ridge R is
 the variance that counting adds to S². The end needs no operator: its probability is that of the
-futures that begin with it.
+futures that begin with it. Where ends are not predicted, futures that reach one are left out.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays
 from sojourn.contexts.counts import ContextCounts
+from sojourn.contexts.tables import Table
+from sojourn.contexts.trees import BY_LENGTH
 from sojourn.errors import SojournError
 from sojourn.spectral.operators import scaled_svd
 
@@ -133,26 +135,51 @@ class ContextOperators:
 
 
 def learn_operators(
-    counts: ContextCounts, max_rank: int, ridge: float = RIDGE, seed: int = 0
+    counts: ContextCounts, max_rank: int, ends: bool, ridge: float = RIDGE, seed: int = 0
 ) -> ContextOperators:
     """Operators of all counts, with at most `max_rank` directions.
 
     Matrices are multiplied by as many threads as NumPy uses: one, where bits must not change.
     """
     trees = counts.trees
-    n_o, n_v = trees.n_symbols, trees.n_futures
-    left, right = np.divmod(counts.pairs.keys.astype(np.int64), n_v)
-    H = sp.csr_array((counts.pairs.counts.astype(float), (left, right)), (trees.n_pasts, n_v))
-    left, right = np.divmod(counts.moves.keys.astype(np.int64), n_v)
+    n_o, n_u, n_v = trees.n_symbols, trees.n_pasts, trees.n_futures
+    used = np.ones(n_v, bool) if ends else _unended(counts)
+    (left, right), n = _entries(counts.pairs, n_v, used)
+    H = sp.csr_array((n, (left, right)), (n_u, n_v))
+    (left, right), n = _entries(counts.moves, n_v, used)
     past, symbol = np.divmod(left, n_o)
-    rows = symbol * trees.n_pasts + past
-    H_o = sp.csr_array(
-        (counts.moves.counts.astype(float), (rows, right)), (n_o * trees.n_pasts, n_v)
-    )
+    H_o = sp.csr_array((n, (symbol * n_u + past, right)), (n_o * n_u, n_v))
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
-    first = counts.first.astype(float)
+    first = np.where(used, counts.first, 0.0)
     return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
+
+
+def _entries(
+    table: Table, n_v: int, used: NDArray[np.bool_]
+) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Floats]:
+    """Rows, columns and counts of a table, in the columns that are used."""
+    left, right = np.divmod(table.keys.astype(np.int64), n_v)
+    if used.all():
+        return (left, right), table.counts.astype(float)
+    kept = used[right]
+    return (left[kept], right[kept]), table.counts[kept].astype(float)
+
+
+def _unended(counts: ContextCounts) -> NDArray[np.bool_]:
+    """Which futures do not reach the end of the sequence, (n_futures,).
+
+    Where lengths say nothing, the others are left out, as windows that do not fit are: an end that
+    depends on the length so far is no function of the state. All are used where most reach it.
+    """
+    trees, tree = counts.trees, counts.trees.futures
+    context, above = trees.future_context, trees.future_context[tree.parent]
+    ended = (tree.token == tree.n_symbols) & (tree.split[tree.parent] != BY_LENGTH)
+    used = np.ones(trees.n_futures, bool)
+    used[context[ended & (context != above)]] = False
+    n = counts.pairs.counts
+    inside = n[used[(counts.pairs.keys % np.uint64(trees.n_futures)).astype(np.int64)]]
+    return used if 2 * inside.sum() > n.sum() else np.ones_like(used)
 
 
 def from_moments(

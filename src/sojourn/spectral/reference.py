@@ -112,21 +112,27 @@ class Model(NamedTuple):
     restart: Any  # the state of each past                                        (n_u, k)
 
 
-def learn(counts: Counts, k: int, ridge: float = RIDGE) -> Model:
-    """Operators from counts; contexts are one-hot, so the scaling is canonical correlation's."""
-    H, n = counts.H, counts.H.sum()
-    d_u, d_v = H.sum(axis=1) ** -0.5, H.sum(axis=0) ** -0.5
+def learn(counts: Counts, k: int, ends: bool = False, ridge: float = RIDGE) -> Model:
+    """Operators from counts; contexts are one-hot, so the scaling is canonical correlation's.
+
+    Where lengths say nothing, futures that reach the end are left out.
+    """
+    used = np.array([ends or f[-1:] != (EDGE,) for f in counts.futures])
+    H, H_o, first = counts.H[:, used], counts.H_o[:, :, used], counts.first[used]
+    some, n = H.sum(axis=1) > 0, H.sum()  # some pasts were only met before an end
+    d_u, d_v = np.where(some, H.sum(axis=1), np.inf) ** -0.5, H.sum(axis=0) ** -0.5
     U, s, Vt = np.linalg.svd(d_u[:, None] * H * d_v, full_matrices=False)
     U, s, V = U[:, :k], s[:k], Vt[:k].T  # D_u^-½ H D_v^-½ ≈ U S Vᵀ
     W = d_v[:, None] * V  # Ṽ = D_v^-½ V                                          (n_v, k)
-    R = ridge * (np.sqrt(len(d_u)) + np.sqrt(len(d_v))) ** 2 / n * (np.arange(len(s)) > 0)
+    R = ridge * (np.sqrt(some.sum()) + np.sqrt(len(d_v))) ** 2 / n * (np.arange(len(s)) > 0)
     G = (d_u[:, None] * U * s / (s**2 + R)).T  # (S² + R)⁻¹ S Uᵀ D_u^-½           (k, n_u)
-    M = np.einsum("ku,ouv,vl->okl", G, counts.H_o, W)  # M_o = G H_o Ṽ            (n_o, k, k)
+    M = np.einsum("ku,ouv,vl->okl", G, H_o, W)  # M_o = G H_o Ṽ            (n_o, k, k)
     w = V.T @ (1 / d_v)  # w = Vᵀ D_v^½ 1                                         (k,)
-    ends = np.array([f[:1] == (EDGE,) for f in counts.futures])  # futures that are an end
-    emit = np.vstack([M @ w, V[ends].T @ (1 / d_v)[ends]])  # p(o | q) = q M_o w
+    end = np.array([f[:1] == (EDGE,) for f in counts.futures])[used]  # futures that are an end
+    emit = np.vstack([M @ w, V[end].T @ (1 / d_v)[end]])  # p(o | q) = q M_o w
+    start = first / first.sum() @ W
     restart = d_u[:, None] ** 2 * (H @ W)  # D_u⁻¹ H Ṽ                            (n_u, k)
-    return Model(counts.first / counts.first.sum() @ W, M, emit, restart)
+    return Model(start, M, emit, np.where(some[:, None], restart, start))
 
 
 def surprise(row: Row, model: Model, counts: Counts, pasts: Any, ends: bool = False) -> Any:

@@ -1,0 +1,211 @@
+"""Held-out pieces as the judge: ranks of one tree compared, and how much context tree pays.
+
+The model is a mixture: a filter over contexts (spectral) beside a context tree. Trials are judged
+by pieces of data that were not counted, with the best weight of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.contexts.counts import ContextCounts, Trees
+from sojourn.contexts.followers import Followers, learn_followers
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions, stays
+from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
+from sojourn.spectral.filter import context_filter, run_filter
+
+Floats = NDArray[np.float64]
+
+RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+FIRST_RANKS = (4, 16, 48)  # where a search begins
+HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
+# Nats per outcome: a tree that is worse by this than a coarser one ends the search.
+WORSE = 0.003
+# Outcomes times symbols, which is what judging a size costs.
+MAX_JUDGED = 1 << 27
+# A mixture that gains less than this over its better half is that half.
+WORTH_MIXING = 1e-4
+TIE = 1e-4  # nats per outcome that do not tell two ranks apart
+# Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
+# that more of them must gain.
+LEAST, WORTH_NODES = (np.inf, 10_000, 3_000, 1_000, 300, 100, 30, 0), 1e-5
+
+
+@dataclass(frozen=True)
+class ContextTrial:
+    """One candidate: positions per split, contexts, rank, ridge, and how it scored held out."""
+
+    split_at: float
+    n_pasts: int
+    n_futures: int
+    rank: int
+    ridge: float
+    weight: float
+    score: float
+    alone: float  # the score of the operators without the context tree
+    n_judged: int  # outcomes that it was judged by
+
+
+@dataclass(frozen=True, eq=False)
+class Heldout:
+    """Held-out pieces laid out, and what the context tree gives them."""
+
+    flat: Flat
+    fresh: NDArray[np.bool_]
+    nodes: Codes
+    at: NDArray[np.int64]  # the outcomes that are scored
+    followers: Followers
+    beside: Floats  # p of each under the context tree
+    ends: bool
+
+    def prob(self, operators: ContextOperators, contexts: Codes) -> Floats:
+        """The probability of each outcome under the operators."""
+        filter = context_filter(operators, self.ends)
+        return run_filter(filter, self.flat, contexts[self.nodes], self.fresh)[0][self.at]
+
+    def shallow(self, at: Codes) -> Floats:
+        """The probability of each outcome under the context tree with nodes replaced."""
+        return self.followers.prob(at[self.nodes[self.at]], self.flat.codes[self.at], self.ends)
+
+
+def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
+    """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture."""
+    lo, hi = 0.0, 1.0
+    for _ in range(20):  # the slope falls with the weight
+        a = (lo + hi) / 2
+        slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
+        lo, hi = (a, hi) if slope > 0 else (lo, a)
+    a = (lo + hi) / 2
+    score = np.log(a * p + (1 - a) * beside).mean()
+    alone, tree = np.log(p).mean(), np.log(beside).mean()
+    if score < max(alone, tree) + WORTH_MIXING:
+        return (1.0, float(alone)) if alone >= tree else (0.0, float(tree))
+    return float(a), float(score)
+
+
+@dataclass
+class Search:
+    """The trials so far, and the held-out pieces, if any, that they are judged by."""
+
+    heldout: Heldout | None
+    trust: Floats  # the weights of the trust in nodes of the context tree
+    trials: list[ContextTrial] = field(default_factory=list)
+    probs: dict[ContextTrial, Floats] = field(default_factory=dict)  # of all outcomes
+
+    @classmethod
+    def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool) -> Search:
+        """A search that judges by the pieces, beside the context tree of the counts."""
+        tree = counts.trees.pasts
+        flat = lay_out(pieces, tree.n_symbols)
+        at = positions(flat)
+        at = at[flat.codes[at] < tree.n_symbols + ends]
+        followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
+        if not at.size:
+            return cls(None, trust)
+        if at.size * tree.n_symbols > MAX_JUDGED:  # each is compared with all symbols
+            few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
+            pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
+            flat = lay_out(pieces, tree.n_symbols)
+            at = positions(flat)
+            at = at[flat.codes[at] < tree.n_symbols + ends]
+        nodes = locate(tree, flat)
+        beside = followers.prob(nodes[at], flat.codes[at], ends)
+        heldout = Heldout(flat, pieces.fresh, nodes, at, followers, beside, ends)
+        return cls(heldout, trust)
+
+    @property
+    def best(self) -> ContextTrial:
+        """The trial with the best score."""
+        return max(self.trials, key=lambda trial: (trial.score, trial.alone))
+
+    @property
+    def largest(self) -> ContextTrial:
+        """The largest rank that is as good as the best: the model is learned from more than it.
+
+        Where the context tree alone is best, the operators still look further ahead than one step:
+        the best by themselves.
+        """
+        if self.best.weight == 0.0:
+            return max((t for t in self.trials if t.weight == 0.0), key=lambda t: t.alone)
+        alike = [t for t in self.trials if t.split_at == self.best.split_at]
+        return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
+
+    def near(self) -> list[int]:
+        """Ranks to begin with: the best so far, and those that were not hopeless when last tried.
+
+        A finer tree may make use of many directions where a coarse one has none.
+        """
+        if not self.trials:
+            return list(FIRST_RANKS)
+        most: dict[float, float] = {}  # for each tree
+        for trial in self.trials:
+            most[trial.split_at] = max(most.get(trial.split_at, -np.inf), trial.score)
+        behind = {trial.rank: most[trial.split_at] - trial.score for trial in self.trials}
+        hopeful = (r for r in FIRST_RANKS if behind.get(r, 0.0) < HOPELESS)
+        return [self.best.rank, *hopeful]
+
+    def improved(self, found: list[list[ContextTrial]]) -> bool:
+        """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
+        for trials in found:
+            if not trials:
+                return False
+            self.trials.extend(trials)
+            if max(trial.score for trial in trials) < self.best.score - WORSE:
+                return False
+        return True
+
+    def trial(
+        self, operators: ContextOperators, trees: Trees, split_at: float, ridge: float = RIDGE
+    ) -> ContextTrial:
+        """Judge operators, with the best weight beside the context tree."""
+        assert self.heldout is not None
+        sizes = (trees.n_pasts, trees.n_futures, operators.rank, ridge)
+        prob = self.heldout.prob(operators, trees.past_context)
+        judged = (*mixed(prob, self.heldout.beside), float(np.log(prob).mean()), len(prob))
+        found = ContextTrial(split_at, *sizes, *judged)
+        self.probs[found] = prob
+        return found
+
+    def pruned(self, trial: ContextTrial, trees: Trees) -> tuple[ContextTrial, float]:
+        """How many positions a node of the context tree needs to pay, and the trial without others.
+
+        From the contexts alone to all nodes: the fewest that are nearly the best.
+        """
+        assert self.heldout is not None
+        found = []
+        for least in LEAST:
+            beside = self.heldout.shallow(stays(trees.pasts, trees.past_context, least))
+            found.append((*mixed(self.probs[trial], beside), least))
+        most = max(score for _, score, _ in found)
+        weight, score, least = next(f for f in found if f[1] >= most - WORTH_NODES)
+        return replace(trial, weight=weight, score=score), least
+
+    def walk(
+        self, counts: ContextCounts, split_at: float, ranks: range, near: Iterable[int], seed: int
+    ) -> list[ContextTrial]:
+        """Trials of one tree: from a few ranks to the best among their neighbours."""
+        assert self.heldout is not None
+        trees, max_rank, ends = counts.trees, ranks[-1], self.heldout.ends
+        grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
+        first = [r for r in near if r in ranks] or [max_rank]
+        waiting = sorted({int(np.searchsorted(grid, r)) for r in first})
+        found: dict[int, ContextTrial] = {}
+        top = grid[min(waiting[-1] + 1, len(grid) - 1)]
+        operators = learn_operators(counts, top, ends, seed=seed)
+        while waiting:
+            for i in waiting:
+                if grid[i] > operators.rank == top:
+                    top = min(2 * top, max_rank)
+                    operators = learn_operators(counts, top, ends, seed=seed)
+                found[i] = self.trial(operators.cut(grid[i]), trees, split_at)
+                if grid[i] >= operators.rank < top:
+                    grid = grid[: i + 1]  # the counts have no more directions
+                    break
+            best = max(found, key=lambda i: (found[i].score, found[i].alone))
+            waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
+        return [found[i] for i in sorted(found)]
