@@ -449,6 +449,11 @@ def test_an_unknown_ending_asks_for_the_format(tmp_path):
     assert sj.read(tmp_path / "a.dat", format="lines").to_lists() == [["a", "b"]]
 
 
+def test_a_file_that_is_not_there_is_not_asked_for_its_format(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        sj.read(tmp_path / "nothing")
+
+
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sj.SojournError, match=r"pip install 'sojourn\[files\]'"):

@@ -261,7 +261,7 @@ def scans_data(command: Command) -> Command:
 
 def makes_detector(when: str) -> Callable[[Command], Command]:
     """Add the arguments of a detector; `when` completes their descriptions."""
-    rate, what = f"False-alarm rate{when}. [0.05]", f"Type of score{when}. [residual]"
+    rate, what = f"False-alarm rate{when}. [0.05]", f"Type of score{when}. [combined]"
     method = click.option("--detect-method", "method", type=click.Choice(METHODS), help=what)
     return grouped(
         "detection", given, click.option("--contamination", type=float, help=rate), method

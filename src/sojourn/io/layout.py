@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -105,6 +106,8 @@ def format_of(path: str, format: str | None) -> str:
     for known, suffixes in SUFFIXES.items():
         if suffix in suffixes:
             return known
+    if not os.path.exists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     raise SojournError(
         f"{path}: no format is known by the ending {suffix!r}; pass format= one of "
         f"{', '.join(FORMATS)}"
