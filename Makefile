@@ -65,4 +65,5 @@ $(VENV)/.setup: pyproject.toml constraints.txt
 
 $(VENV)/.docs: $(VENV)/.setup
 	$(PIP) --no-build-isolation -e '.[docs]'
+	$(PIP) --no-deps aeon deprecated wrapt  # only for its data: it would ask for an older NumPy
 	@touch $@

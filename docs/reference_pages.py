@@ -101,6 +101,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "sojourn.plot.transitions",
             "sojourn.plot.occupancy",
             "sojourn.plot.scores",
+            "sojourn.plot.pvalues",
             "sojourn.plot.roc",
             "sojourn.plot.precision_recall",
             "sojourn.plot.spectrum",
