@@ -26,6 +26,7 @@ FIRST_RANKS = (4, 16, 48)  # where a search begins
 HOPELESS = 0.01  # nats per outcome by which a rank is worse than the best for the same tree
 # Nats per outcome: a tree that is worse by this than a coarser one ends the search.
 WORSE = 0.003
+PATIENCE = 3  # trees in a row that are no better than a coarser one
 # Outcomes times symbols, which is what judging a size costs.
 MAX_JUDGED = 1 << 27
 # A mixture that gains less than this over its better half is that half.
@@ -95,6 +96,7 @@ class Search:
     heldout: Heldout | None
     trust: Floats  # the weights of the trust in nodes of the context tree
     trials: list[ContextTrial] = field(default_factory=list)
+    in_vain: int = 0  # trees in a row that were no better
     probs: dict[ContextTrial, Floats] = field(default_factory=dict)  # of all outcomes
 
     @classmethod
@@ -154,10 +156,12 @@ class Search:
         for trials in found:
             if not trials:
                 return False
+            before = self.best.score if self.trials else -np.inf
             self.trials.extend(trials)
             if max(trial.score for trial in trials) < self.best.score - WORSE:
                 return False
-        return True
+            self.in_vain = 0 if self.best.score > before else self.in_vain + 1
+        return self.in_vain < PATIENCE
 
     def trial(
         self, operators: ContextOperators, trees: Trees, split_at: float, ridge: float = RIDGE
