@@ -43,6 +43,10 @@ def fits(name):
         model = sj.HSMM(2, 2, max_iter=2, random_state=0, n_jobs=1)
         halves = NUMBERS.reshape(2, 6, 10, 1)
         return model, lambda: model.fit(halves[0]), lambda: model.fit(halves[1])
+    if name == "SpectralHSMM numbers":
+        model = sj.SpectralHSMM(2, 2, n_jobs=1)
+        halves = NUMBERS.reshape(2, 6, 10, 1)
+        return model, lambda: model.fit(halves[0]), lambda: model.fit(halves[1])
     if name == "select":  # keeps nothing: it must leave no trace in the data
         chosen = partial(sj.select, FIRST, [1], [2], method="spectral", cv=2)
         return FIRST, chosen, chosen
@@ -64,7 +68,15 @@ def fits(name):
 
 
 EVERY = (
-    *("HSMM", "HSMM numbers", "SpectralHSMM", "SpectralHSMM pooled", "partial_fit", "ContextTree"),
+    *(
+        "HSMM",
+        "HSMM numbers",
+        "SpectralHSMM",
+        "SpectralHSMM numbers",
+        "SpectralHSMM pooled",
+        "partial_fit",
+        "ContextTree",
+    ),
     *("AnomalyDetector", "AnomalyDetector spectral", "Discretizer", "Discretizer kmeans", "select"),
 )
 

@@ -193,7 +193,10 @@ def _facts(model: Any) -> dict[str, Any]:
     else:
         facts |= _spectral_facts(model)
     if getattr(model, "channels_", ()):
-        return facts | {"channels": ", ".join(model.channels_), "emission": model.params_.density}
+        density = model.params_.density if model.has_states else model.codebook_.density
+        if not model.has_states:
+            facts["codes"] = density.n_states
+        return facts | {"channels": ", ".join(model.channels_), "emission": density}
     n = len(model.vocabulary_)
     shown = ", ".join(repr(symbol) for symbol in model.vocabulary_[:12].tolist())
     facts["symbols"] = n

@@ -34,7 +34,7 @@ def as_sequences(
     >>> as_sequences([[0, 1, 1], [2]])
     Sequences(2 sequences of 1 to 3, 4 symbols over 3: 0, 1, 2)
     """
-    if isinstance(X, Signals):
+    if isinstance(X, Signals) or _has_channels(X):
         raise SojournError(
             "X holds measurements, not symbols; HSMM takes them as they are, and a Discretizer "
             "makes symbols of them for other models"
@@ -69,3 +69,11 @@ def as_sequences(
     if len(shape) == 2:
         return Sequences.from_array(X, None, vocabulary, unknown)
     return Sequences.from_lists(X, None, vocabulary, unknown, empty)
+
+
+def _has_channels(X: Any) -> bool:
+    """Whether data are arrays of several channels per step."""
+    first: Any = X[0] if isinstance(X, list | tuple) and X else X
+    if len(getattr(first, "shape", ())) != (2 if first is not X else 3):
+        return False
+    return first.dtype.kind == "f" and (first is X or bool(first.shape[1] > 1))

@@ -19,7 +19,8 @@ from sojourn.contexts.counts import ContextTally, Trees
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer
-from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
+from sojourn.estimators.codes import Coded, CodedModel, takes_codes
+from sojourn.estimators.predictive import counted, sample_of
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 from sojourn.spectral.answers import states_of
@@ -36,7 +37,7 @@ WINDOWS = ("auto", "theorem", "contiguous")
 FILTERS = ("normalised", "raw")
 
 
-class SpectralHSMM(TransformerMixin, PredictiveModel):
+class SpectralHSMM(TransformerMixin, CodedModel):
     """A hidden semi-Markov model learned from counts: one pass, one SVD, no local optima.
 
     Pasts and futures of the data become contexts of variable length, read in runs; one pass counts
@@ -164,6 +165,8 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         SpectralHSMM
         """
         self._check_arguments()
+        if takes_codes(X, lengths):
+            return self._fit_numbers(X, lengths)
         data = self._training_data(X, lengths, client)
         if self.algorithm != "contexts":
             return self._learn(counted(data, self._window_tally(data.n_symbols)), data)
@@ -211,7 +214,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
             X = replace(X, given=self.vocabulary_, unknown=self.unknown)
             data = self._training_data(X, lengths, None)
         else:
-            data, n_before = self._encode(X, lengths), self.moments_.n_sequences
+            data, n_before = self._coded(X, lengths), self.moments_.n_sequences
         if self.algorithm == "contexts":
             tally = partial(ContextTally, self.moments_.counts.trees)
             planned = None if self.trees is not None else self.choice_
@@ -242,7 +245,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         >>> model.states_of(seqs[:3])[0].shape == (50, model.rank_)
         True
         """
-        states = states_of(self._model, self._encode(X, lengths), self._rank(), self.n_jobs)
+        states = states_of(self._model, self._coded(X, lengths), self._rank(), self.n_jobs)
         return [rows[1:] for rows in states]
 
     def transform(self, X: Any, *, lengths: Any = None) -> Floats:
@@ -253,7 +256,7 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         X, lengths
             As in `fit`.
         """
-        states = states_of(self._model, self._encode(X, lengths), self._rank(), self.n_jobs)
+        states = states_of(self._model, self._coded(X, lengths), self._rank(), self.n_jobs)
         return np.array([rows[-1] for rows in states])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -361,6 +364,8 @@ class SpectralHSMM(TransformerMixin, PredictiveModel):
         learned |= {"singular_values_": operators.singular_values}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
         learned |= self._timing(data)
+        if not isinstance(data, Coded):
+            learned |= {"codebook_": None, "channels_": ()}
         before = ("_model", "trees_", "followers_", "weight_", "window_", "epsilon_")
         kept = {name: value for name, value in vars(self).items() if name not in before}
         self.__dict__ = kept | learned

@@ -29,6 +29,7 @@ from sojourn.detect.stream import NormalSteps, Tail
 from sojourn.em.checkpoint import EMISSION_FORMS
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.codes import Codebook
 from sojourn.estimators.context_tree import ContextTree
 from sojourn.estimators.hsmm import HSMM
 from sojourn.estimators.spectral_hsmm import SpectralHSMM
@@ -50,7 +51,7 @@ PLAIN = (
     *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
     *(ContextChoice, ContextTrial),
     *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail, Clock),
-    *(Sequences, Signals),
+    *(Sequences, Signals, Codebook),
 )
 LEARNED = re.compile(r"[a-z]\w*_")
 

@@ -22,6 +22,7 @@ from sojourn.detect.residuals import Whitening
 from sojourn.detect.stream import NormalSteps, Tail
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
+from sojourn.estimators.codes import Codebook
 from sojourn.estimators.context_tree import ContextTree
 from sojourn.exact.params import ROW_TOLERANCE, Params
 from sojourn.spectral.context_operators import ContextOperators
@@ -81,6 +82,10 @@ def _check_parts(model: Any) -> None:
     if isinstance(model, ContextTree):
         return
     check_choice("filter", model.filter, ("normalised", "raw"))
+    if model.codebook_ is not None:
+        _require_type(model, "codebook_", Codebook)
+        sizes = (len(model.codebook_.mass), model.codebook_.density.n_channels)
+        _require(sizes == (model.n_symbols_, len(model.channels_)), "codebook_")
     check_arrays(model, singular_values_="float64+ s")
     positive_int("rank_", model.rank_)
     _require_type(model, "operators_", ContextOperators if contexts else Operators)

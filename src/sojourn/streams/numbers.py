@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sojourn.errors import SojournError
 from sojourn.estimators.numbers import next_values, signals_for
 from sojourn.exact.filter import tables
 from sojourn.exact.observed import factor_rows
+from sojourn.streams.predictive import FilterScorer
 from sojourn.streams.states import BEFORE_ANY, HSMMScorer
 
 Floats = NDArray[np.float64]
@@ -51,15 +52,7 @@ class NumbersScorer(HSMMScorer):
             The values of all channels: one number, a row in the order of the channels, or a
             mapping from their names; NaN or None where one is missing.
         """
-        if isinstance(symbol, Mapping):
-            absent = [name for name in self._channels if name not in symbol]
-            if absent:
-                raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
-            table = {name: [symbol[name]] for name in self._channels}
-            return float(self._score(Signals.from_table(table))[0])
-        absent_row = np.full(len(self._channels), np.nan)
-        row = np.atleast_1d(np.asarray(absent_row if symbol is None else symbol, dtype=np.float64))
-        return float(self._score(as_signals([row[None]]))[0])
+        return float(self._score(_one_step(symbol, self._channels))[0])
 
     def update_many(self, symbols: Any) -> Floats:
         """Surprise of each of the next steps, in their order.
@@ -68,17 +61,7 @@ class NumbersScorer(HSMMScorer):
         ----------
         symbols : array (length, n_channels), or Signals of one sequence
         """
-        signals = symbols if isinstance(symbols, Signals) else None
-        if signals is None:
-            if len(symbols) == 0:
-                return np.empty(0)
-            signals = as_signals([symbols])
-        if len(signals) != 1:
-            raise SojournError(
-                f"a stream is one sequence, and there are {len(signals)}; use one scorer per "
-                f"sequence, made by `fork`"
-            )
-        return self._score(signals)
+        return self._score(_one_sequence(symbols)) if len(symbols) else np.empty(0)
 
     def predict(self, horizon: int = 1) -> Any:
         """Means and quantiles `horizon` steps on, as `HSMM.predict_next` returns them.
@@ -111,3 +94,73 @@ class NumbersScorer(HSMMScorer):
         density = self._params.density
         assert density is not None
         return [*super()._tables(), *density.arrays().values()]
+
+
+class CodedScorer(FilterScorer):
+    """An `OnlineScorer` of measurements by their codes; surprise is of a density."""
+
+    def __init__(self, model: Any) -> None:
+        self._estimator = model
+        super().__init__(model._model, model.vocabulary_, model.unknown)
+
+    def update(self, symbol: Any) -> float:
+        """Surprise of the next step, in nats.
+
+        Parameters
+        ----------
+        symbol : number, sequence or mapping
+            The values of all channels, as `NumbersScorer.update` takes them.
+        """
+        return float(self._score(_one_step(symbol, self._estimator.channels_))[0])
+
+    def update_many(self, symbols: Any) -> Floats:
+        """Surprise of each of the next steps, in their order.
+
+        Parameters
+        ----------
+        symbols : array (length, n_channels), or Signals of one sequence
+        """
+        return self._score(_one_sequence(symbols)) if len(symbols) else np.empty(0)
+
+    def predict(self, horizon: int = 1) -> Any:
+        """Means and quantiles `horizon` steps on, as `SpectralHSMM.predict_next` returns them.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        """
+        return self._estimator._values(super().predict(horizon)[None])
+
+    def _score(self, given: Signals) -> Floats:
+        book, signals = self._estimator.codebook_, self._estimator._encode(given, None)
+        codes, out = book.coded(signals).codes, np.empty(signals.n_total)
+        self._advance(codes, out)
+        self.n_seen += len(codes)
+        return out - book.inside(signals, codes)
+
+    def _tables(self) -> list[NDArray[Any]]:
+        book = self._estimator.codebook_
+        own = [book.cells.centres_, book.mass, *book.density.arrays().values()]
+        return [*super()._tables(), *own]
+
+
+def _one_step(symbol: Any, channels: Sequence[str]) -> Signals:
+    """The values of all channels at one step, from any of the forms that `update` takes."""
+    if isinstance(symbol, Mapping):
+        absent = [name for name in channels if name not in symbol]
+        if absent:
+            raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
+        return Signals.from_table({name: [symbol[name]] for name in channels})
+    row = np.full(len(channels), np.nan) if symbol is None else symbol
+    return as_signals([np.atleast_1d(np.asarray(row, dtype=np.float64))[None]])
+
+
+def _one_sequence(symbols: Any) -> Signals:
+    signals = symbols if isinstance(symbols, Signals) else as_signals([symbols])
+    if len(signals) != 1:
+        raise SojournError(
+            f"a stream is one sequence, and there are {len(signals)}; use one scorer per "
+            f"sequence, made by `fork`"
+        )
+    return signals

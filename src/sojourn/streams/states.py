@@ -31,6 +31,10 @@ def online(model: Any) -> OnlineScorer:
 
             return NumbersScorer(model)
         return HSMMScorer(model.params_, tables(model.params_, model.initial_), *naming)
+    if getattr(model, "codebook_", None) is not None:
+        from sojourn.streams.numbers import CodedScorer
+
+        return CodedScorer(model)
     return FilterScorer(model._model, *naming)
 
 

@@ -1,0 +1,302 @@
+"""Numbers for a model of symbols: cells of values are its symbols, with a density in each cell.
+
+The density of a step given all before it is p(code | codes before) · p(values | code): a code says
+in which cell the values lie, and the values of a cell are normal, cut off at its borders. What is
+exact: the probabilities of codes sum to one, and cells cover all values without overlap. The mass
+of each normal in its own cell, by which its density is divided, is exact for one channel; for
+several it is counted on `DRAWS` draws, to about half a percent. What is not modelled: where in the
+cell earlier values lay, and steps where some channels are missing, which count as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from sojourn.checks import check_arrays, seed_of
+from sojourn.data.as_signals import as_signals, is_numbers
+from sojourn.data.discretize import Discretizer
+from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
+from sojourn.emissions.gaussian import Gaussian
+from sojourn.emissions.mixed import quantile
+from sojourn.errors import SojournError
+from sojourn.estimators.base import Floats, Scorer
+from sojourn.estimators.numbers import LEVELS, NextValues, signals_for
+from sojourn.estimators.predictive import PredictiveModel
+from sojourn.exact.hitting import Hits
+from sojourn.io.sources import Scan
+
+# Numbers of codes that are compared on held-out pieces, and steps that each code needs.
+N_CODES = (4, 8, 16, 32, 64)
+STEPS_PER_CODE = 30
+# What sizes are compared on: so many steps at most, in so many pieces, every fifth held out.
+STEPS_TO_CHOOSE, PIECES, HELD_OUT = 1 << 16, 50, 5
+DRAWS = 1 << 14
+ROUNDS = 200  # of draws for values that lie in their cells
+LEAST_MASS = 1e-3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Coded(Sequences):
+    """Sequences of codes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Cells of values, and a normal density in each."""
+
+    cells: Discretizer  # the nearest centre
+    density: Gaussian  # one "state" per code
+    mass: Floats  # what each normal has in its own cell  (n_codes,)
+
+    def __post_init__(self) -> None:
+        right = isinstance(self.cells, Discretizer) and isinstance(self.density, Gaussian)
+        right = right and hasattr(self.cells, "centres_") and self.density.fitted
+        if not right:
+            raise SojournError("a codebook is cells with centres, and a Gaussian")
+        check_arrays(self.cells, centres_="float64 k d", scale_="float64+ d")
+        check_arrays(self, mass="float64+ k")
+        n, d = self.cells.centres_.shape
+        right = (self.density.n_states, self.density.n_channels, len(self.mass)) == (n, d, n)
+        right = right and self.mass.min() >= LEAST_MASS and self.mass.max() <= 1.0
+        if not right or not self.cells.scale_.min() > 1e-100:
+            raise SojournError("the cells, densities and masses of a codebook do not fit together")
+
+    @classmethod
+    def learn(cls, values: Floats, n_codes: int, seed: int) -> Codebook:
+        """A codebook of values without missing ones."""
+        with threadpool_limits(1):  # several threads would add in any order
+            cells = Discretizer(n_codes, "kmeans", random_state=seed).fit(values)
+        weights = np.eye(n_codes)[cells.transform(values).data]
+        density = Gaussian(shrinkage=1.0).start(values, weights)
+        return cls(cells, density, _masses(cells, density))
+
+    def coded(self, signals: Signals) -> Coded:
+        """The codes of all steps."""
+        found = self.cells.transform(signals.values)
+        codes = np.where(np.ma.getmaskarray(found), -1, found.data).astype(np.int32)
+        place = (signals.offsets, np.arange(len(self.mass)), signals.ids)
+        return Coded(codes, *place, times=signals.times, clock=signals.clock)
+
+    def inside(self, signals: Signals, codes: NDArray[np.int32]) -> Floats:
+        """Log p(values | code) of each step, 0 where it is missing."""
+        found, seen = np.zeros(len(codes)), codes >= 0
+        logs = self.density.log_density(signals.values[seen])
+        own = codes[seen]
+        found[seen] = logs[np.arange(len(own)), own] - np.log(self.mass[own])
+        return found
+
+    def draw(self, codes: NDArray[np.int32], rng: np.random.Generator) -> Floats:
+        """Values in the cells of these codes; in rare cases the centre of a cell."""
+        values, left = self.cells.centres_[codes], np.arange(len(codes))
+        for _ in range(ROUNDS):
+            drawn = self.density.sample(codes[left], rng)
+            hit = self.cells.transform(drawn).data == codes[left] if len(left) else []
+            values[left[hit]] = drawn[hit]
+            left = left[~np.asarray(hit, bool)]
+            if len(left) == 0:
+                break
+        return values
+
+
+def _masses(cells: Discretizer, density: Gaussian) -> Floats:
+    """What each normal has in its own cell."""
+    n, d = cells.centres_.shape
+    if d == 1:  # the borders are half way between centres
+        borders = (cells.centres_[1:] + cells.centres_[:-1]) / 2
+        below = np.zeros((n + 1, n))
+        below[1:-1], below[-1] = density.cdf(borders)[:, :, 0], 1.0
+        mass = np.diff(below, axis=0).diagonal()
+    else:
+        rng = np.random.default_rng(0)
+        drawn = [density.sample(np.full(DRAWS, k), rng) for k in range(n)]
+        mass = np.array([np.mean(cells.transform(x).data == k) for k, x in enumerate(drawn)])
+    return np.clip(mass, LEAST_MASS, 1.0)
+
+
+class CodedModel(PredictiveModel):
+    """A model of symbols that takes numbers, too, by a codebook."""
+
+    codebook_: Codebook | None = None
+    channels_: tuple[str, ...] = ()
+
+    def _fit_numbers(self, X: Any, lengths: Any) -> Self:
+        """Choose the number of codes by held-out likelihood, then learn from the codes."""
+        signals = as_signals(X, lengths)
+        if signals.categories:
+            raise SojournError(
+                f"channel {next(iter(signals.categories))!r} holds strings; an HSMM takes them "
+                f"beside numbers, a {type(self).__name__} does not"
+            )
+        Gaussian().check(signals.values, signals.channels)
+        seed = seed_of(self.random_state)
+        book = self._chosen(signals, seed)
+        fitted = clone(self).fit(book.coded(signals))
+        learned = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
+        learned |= {"codebook_": book, "channels_": signals.channels}
+        kept = {name: value for name, value in vars(self).items() if name in self.get_params()}
+        self.__dict__ = kept | learned  # all or, if interrupted, nothing
+        return self
+
+    def _chosen(self, signals: Signals, seed: int) -> Codebook:
+        n = min(signals.n_total, STEPS_TO_CHOOSE)
+        offsets = np.unique(np.append(signals.offsets, np.linspace(0, n, PIECES + 1).astype(int)))
+        offsets = offsets[offsets <= n]
+        part = Signals.of(
+            signals.values[:n], offsets, np.arange(len(offsets) - 1), signals.channels
+        )
+        held = np.arange(len(part)) % HELD_OUT == HELD_OUT - 1
+        train, test = part[np.flatnonzero(~held)], part[np.flatnonzero(held)]
+        scores = {}
+        for n_codes in _sizes(_observed(train)) if held.any() else N_CODES[:1]:
+            book = Codebook.learn(_observed(train), n_codes, seed)
+            codes = book.coded(test)
+            model = clone(self).set_params(ends=False).fit(book.coded(train))
+            inside = book.inside(test, codes.codes).sum()
+            scores[n_codes] = float(model.score_samples(codes).sum() + inside)
+        best = max(scores, key=scores.__getitem__)
+        return Codebook.learn(_observed(signals), best, seed)
+
+    def _encode(self, X: Any, lengths: Any, client: Any = None) -> Sequences:
+        if self.codebook_ is None or isinstance(X, Coded | Scan):
+            return super()._encode(X, lengths, client)
+        given = as_signals(X, lengths)
+        return signals_for(self.codebook_.density, self.channels_, "error", given)
+
+    def _coded(self, X: Any, lengths: Any = None) -> Sequences:
+        """The symbols that the model reads: those of X, or the codes of its numbers."""
+        found = self._encode(X, lengths)
+        if self.codebook_ is None or not isinstance(found, Signals):
+            return found
+        return self.codebook_.coded(found)
+
+    def _scorer(self) -> Scorer:
+        score = super()._scorer()
+        return score if self.codebook_ is None else partial(_log_density, self.codebook_, score)
+
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
+        """``-log p(o_t | o_1 … o_{t-1})`` of each step, in nats; of numbers, of a density.
+
+        A missing symbol has none: it is 0. With ``ends=True`` there is one number more, that of the
+        end, and they sum to ``-score_samples``.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
+        signals = self._encode(X, lengths)
+        if self.codebook_ is None or not isinstance(signals, Signals):
+            return super().surprise(signals)
+        codes = self.codebook_.coded(signals)
+        rows = super().surprise(codes)
+        inside = np.split(self.codebook_.inside(signals, codes.codes), signals.offsets[1:-1])
+        return [
+            np.append(row[: len(own)] - own, row[len(own) :])
+            for row, own in zip(rows, inside, strict=True)
+        ]
+
+    def predict_next(
+        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
+    ) -> Any:
+        """Distribution of what comes `horizon` steps after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        prefixes : bool
+            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
+            a list of arrays (length + 1, n_outcomes).
+
+        Returns
+        -------
+        array (n, n_symbols)
+            Columns in the order of `vocabulary_`; with ``ends=True`` a last one, that the sequence
+            has ended by then. Of numbers, a tuple as from `HSMM.predict_next`, whose ``states`` are
+            the codes; quantiles are those of normals that are not cut off at their cells.
+        """
+        if self.codebook_ is not None and prefixes:
+            raise SojournError("prefixes=True is for models of symbols, and this one is of numbers")
+        codes = self._coded(X, lengths)
+        p = super().predict_next(codes, horizon=horizon, prefixes=prefixes)
+        return p if self.codebook_ is None else self._values(p)
+
+    def _values(self, p: Floats) -> NextValues:
+        """Means and quantiles by the probabilities of codes."""
+        assert self.codebook_ is not None
+        density, codes = self.codebook_.density, p[:, : len(self.codebook_.mass)]
+        shares = codes / np.maximum(codes.sum(axis=1, keepdims=True), 1e-300)
+        found = np.stack([quantile(density, shares, level) for level in LEVELS], axis=1)
+        ended = p[:, len(self.codebook_.mass) :].sum(axis=1)
+        return NextValues(shares @ density.mean(), found, LEVELS, self.channels_, codes, ended)
+
+    def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
+        if self.codebook_ is not None and symbol is not None:
+            raise SojournError("symbol= is for models of symbols, and this one is of numbers")
+        return super()._hits(self._coded(sequences), state, symbol, most)
+
+    def sample(self, n: int = 1, length: int | None = None, random_state: Any = None) -> Sequences:
+        """Draw sequences from the model, one step after the other.
+
+        Parameters
+        ----------
+        n : int
+            Number of sequences.
+        length : int or None
+            Length of each; None draws to the end, or 100 steps without ``ends=True``.
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        Sequences, or Signals of a model of numbers
+        """
+        rng = np.random.default_rng(random_state)
+        drawn = super().sample(n, length, rng)
+        if self.codebook_ is None:
+            return drawn
+        values = self.codebook_.draw(drawn.codes, rng)
+        return Signals.of(values, drawn.offsets, drawn.ids, self.channels_)
+
+
+def takes_codes(X: Any, lengths: Any) -> bool:
+    """Whether data are numbers, to be coded first; an array that may be either holds symbols."""
+    if isinstance(X, Scan) and X.layout.values:
+        raise SojournError(
+            "a scan of measurements is for HSMM; read the files for a SpectralHSMM, or make "
+            "symbols of them by a Discretizer"
+        )
+    if isinstance(X, np.ndarray) and X.ndim < 3 and lengths is None:
+        return False
+    return not isinstance(X, Scan) and is_numbers(X)
+
+
+def _log_density(
+    book: Codebook, score: Scorer, sequences: Sequences, n_jobs: int | None = None
+) -> Floats:
+    """Log-density of each sequence."""
+    if not isinstance(sequences, Signals):
+        return score(sequences, n_jobs=n_jobs)
+    codes = book.coded(sequences)
+    steps = np.append(0.0, np.cumsum(book.inside(sequences, codes.codes)))
+    return np.asarray(score(codes, n_jobs=n_jobs) + np.diff(steps[sequences.offsets]))
+
+
+def _observed(signals: Signals) -> Floats:
+    return signals.values[~np.isnan(signals.values).any(axis=1)]
+
+
+def _sizes(values: Floats) -> list[int]:
+    """Numbers of codes that the values are enough for."""
+    distinct = len(np.unique(values, axis=0))
+    most = min(distinct, len(values) // STEPS_PER_CODE)
+    return [n for n in N_CODES if n <= most] or [max(2, min(distinct, N_CODES[0]))]
