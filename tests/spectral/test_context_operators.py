@@ -134,9 +134,9 @@ def test_operators_that_do_not_fit_together_are_refused(name, value, message):
 
 def test_ends_at_a_fixed_length_cost_no_direction():
     """Where lengths say nothing, that pasts near the start have no end near is not learned."""
-    data = Params.random(2, 2, 3, rng=0).sample(4000, 100, rng=1)
+    data = Params.random(2, 2, 3, rng=0).sample(10_000, 40, rng=1)
     pieces = Pieces.all_of(data)
-    counts = count_contexts(pieces, grow_trees(pieces, 3, 100, 8).cut(10_000))
+    counts = count_contexts(pieces, grow_trees(pieces, 3, 100, 8).cut(80_000))
     known, left_out = (learn_operators(counts, 5, ends).singular_values for ends in (True, False))
     assert known[4] > 0.03  # the truth has rank 4
     assert left_out[4] < known[4] / 2  # counting noise
