@@ -148,6 +148,16 @@ def test_mixture_that_gains_nothing_is_its_better_half():
     assert mixed(p, p * noise)[0] in (0.0, 1.0)
 
 
+def test_gain_that_fitting_explains_is_not_a_gain():
+    """A tree that is no better, but was fitted to the outcomes it is judged by."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 3, 2000)
+    beside = p * (1 + 0.003 + 0.05 * rng.standard_normal(2000))
+    assert np.log(beside).mean() > np.log(p).mean() + WORTH_MIXING
+    assert mixed(p, beside)[0] == 1.0
+    assert mixed(np.tile(p, 10), np.tile(beside, 10))[0] < 1.0  # of ten times as many, it is one
+
+
 # ---- the sample ---------------------------------------------------------------------------------
 
 

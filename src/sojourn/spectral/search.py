@@ -16,6 +16,7 @@ from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.followers import Followers, learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions, stays
+from sojourn.contexts.trust import USUAL
 from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
 from sojourn.spectral.filter import context_filter, run_filter
 
@@ -29,8 +30,9 @@ WORSE = 0.003
 PATIENCE = 3  # trees in a row that are no better than a coarser one
 # Outcomes times symbols, which is what judging a size costs.
 MAX_JUDGED = 1 << 27
-# A mixture that gains less than this over its better half is that half.
-WORTH_MIXING = 1e-4
+# A mixture that gains less than this is the operators or the tree alone; and numbers that were
+# fitted to the outcomes that judge it.
+WORTH_MIXING, FITTED = 1e-4, len(USUAL) + 1
 TIE = 1e-4  # nats per outcome that do not tell two ranks apart
 # Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
 # that more of them must gain.
@@ -82,11 +84,15 @@ def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
         slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
         lo, hi = (a, hi) if slope > 0 else (lo, a)
     a = (lo + hi) / 2
-    score = np.log(a * p + (1 - a) * beside).mean()
-    alone, tree = np.log(p).mean(), np.log(beside).mean()
-    if score < max(alone, tree) + WORTH_MIXING:
-        return (1.0, float(alone)) if alone >= tree else (0.0, float(tree))
-    return float(a), float(score)
+    both, alone, tree = np.log(a * p + (1 - a) * beside), np.log(p), np.log(beside)
+    gains = both - alone
+    # Some of what the tree gains is that its trust, and the weight, were fitted to these outcomes.
+    least = max(WORTH_MIXING, FITTED / len(p), gains.std() / np.sqrt(len(p)))
+    if gains.mean() < least:
+        return 1.0, float(alone.mean())
+    if both.mean() < tree.mean() + WORTH_MIXING:
+        return 0.0, float(tree.mean())
+    return float(a), float(both.mean())
 
 
 @dataclass
