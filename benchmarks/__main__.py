@@ -13,6 +13,7 @@ NAMES = (
     "real",
     "contexts",
     "spice",
+    "hdfs",
     "reading",
     "streams",
     "alphabets",

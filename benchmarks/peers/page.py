@@ -25,18 +25,24 @@ number of states (*plain*), and as the HMM with one state for each pair of state
 duration (*expanded*), started with the zeros that make it an HSMM. The data are drawn from random
 HSMMs.
 
-Five Python packages do have an HSMM. They were looked at in November 2026, but are not part of
-this benchmark, so nothing on this page compares their speed or likelihood with ours:
+Python packages with an HSMM were tried in November 2026. None is part of the tables below, so
+nothing on this page compares their likelihood with ours:
 
-- hsmmlearn (from its repository): free durations, but one sequence per fit; it can report
-  convergence at wrong parameters (its issue 28).
-- edhsmm (archived in 2024): with several sequences the likelihood fell between iterations of its
-  EM.
-- pyhsmm: parametric durations and Bayesian sampling; it is no longer maintained and did not
-  install without patches.
-- ssm (from its repository): durations are negative binomial only, and its default fit raised an
-  error.
-- HiMAP (2026, for prognostics): not tried.
+- hsmmlearn is not on the package index; from its repository it has free durations, but one
+  sequence per fit, and can report convergence at wrong parameters (its issue 28).
+- edhsmm (archived in 2024) is not on the index; with several sequences the likelihood fell between
+  iterations of its EM.
+- pyhsmm is no longer maintained: its last release does not build on Python 3.11. It has parametric
+  durations and Bayesian sampling.
+- ssm: the package of that name on the index does not build; from its repository, durations are
+  negative binomial only, and its default fit raised an error.
+- HiMAP 1.4.0 (for prognostics) installs; its HSMM has Gaussian emissions only, its model of symbols
+  is an HMM.
+
+Where patched copies ran at all, an EM iteration at sizes A and C took, in µs per symbol on one core
+of another machine, with noise of up to three times: mhsmm (R) 3.2 and 7.8, hsmmlearn 1.0 (at C it
+failed), edhsmm 25 and 909, pyhsmm 201 and 1045, ssm 34 (at C it had not ended); hmmlearn's plain
+HMM, which the tables below have too, 0.44 and 0.44.
 
 ## How to read the tables
 
