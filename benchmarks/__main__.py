@@ -6,7 +6,7 @@ from importlib import import_module
 
 NAMES = (
     "kernels",
-    "numbers",
+    "sensors",
     "spectral",
     "accuracy",
     "nested",

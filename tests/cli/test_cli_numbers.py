@@ -57,3 +57,36 @@ def test_sensors_are_fitted_and_asked_about(folder, capsys):
     assert by_name == run(capsys, "forecast", model, *data, "--state", 1)
     drawn = run(capsys, "sample", model, "--length", 4, "--states")
     assert list(drawn[0]) == ["id", "position", "speed", "temp", "state"]
+
+
+@pytest.mark.parametrize("detector", [(), ("--detector", "--contamination", "0.2")])
+def test_several_channels_are_streamed(folder, capsys, monkeypatch, detector):
+    data = (folder / "sensors.csv", "--id", "engine", "--time", "second")
+    model = folder / "streamed.sojourn"
+    sizes = ("--states", 2, "--max-duration", 9, "--max-iter", 3)
+    run(capsys, "fit", *data, "--values", "speed,temp", *sizes, *detector, "-o", model)
+    loaded = load(model)
+    inner = getattr(loaded, "model_", loaded)
+    rows = np.array([[0.5, 0.1], [5.0, np.nan], [np.nan, np.nan], [4.5, -4.0]])
+    text = "\n".join("a\t" + ",".join("" if np.isnan(v) else str(v) for v in row) for row in rows)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert cli.run(["stream", str(model), *(("--alarm", "0.1") if detector else ())]) == 0
+    out = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    expected = inner.surprise([rows])[0]
+    expected[2] = 0.0  # missing in every channel
+    assert [float(fields[2]) for fields in out] == expected.tolist()
+    assert {len(fields) for fields in out} == {5 if detector else 3}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("1.0", "has 1 values; expected 2"), ("1,x", "'x' is not a number"), ("1,inf", "temp is inf")],
+)
+def test_lines_that_are_no_values_are_refused(folder, capsys, monkeypatch, line, message):
+    data = (folder / "sensors.csv", "--id", "engine", "--time", "second")
+    model = folder / "refusing.sojourn"
+    sizes = ("--states", 2, "--max-duration", 2, "--max-iter", 1)
+    run(capsys, "fit", *data, "--values", "speed,temp", *sizes, "-o", model)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    assert cli.run(["stream", str(model)]) == 1
+    assert message in capsys.readouterr().err

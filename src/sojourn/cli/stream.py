@@ -32,6 +32,7 @@ def stream(saved: Saved, shape: str | None, alarm: float | None) -> None:
     """Write the surprise of symbols read from standard input.
 
     A line is a symbol, or an id and a symbol with a tab between them; an empty symbol is missing.
+    For a model of measurements it is the values of all channels, in their order, with commas.
     Each line is written back at once, with its surprise in nats after a tab; with --alarm, also the
     p-value of the step, and 1 for an alarm or 0.
     """
@@ -45,6 +46,7 @@ def stream(saved: Saved, shape: str | None, alarm: float | None) -> None:
         raise click.UsageError("--unknown novel needs a model that was fitted with --detector.")
     start = model.stream(alarm or 0.5) if detects else model.stream()
     streams: dict[str | None, Any] = {}
+    kinds = _kinds(getattr(model, "model_", model))
     integers = model.vocabulary_.dtype.kind == "i"
     for number, line in _lines(sys.stdin.buffer):
         first, tab, second = line.partition("\t")
@@ -52,14 +54,16 @@ def stream(saved: Saved, shape: str | None, alarm: float | None) -> None:
         if owner not in streams:
             streams[owner] = start.fork()
         try:
-            step = streams[owner].update(_symbol(text, integers, novel=detects))
+            given: Any = _values(text, kinds) if kinds else _symbol(text, integers, novel=detects)
+            step = streams[owner].update(given)
         except SojournError as error:
             raise SojournError(f"line {number}: {error}") from None
         numbers = tuple(step) if detects else (step,)
         found = dict(zip(NAMES, numbers if alarm is not None else numbers[:1], strict=False))
         if shape == "json":
             plain = {name: value if math.isfinite(value) else None for name, value in found.items()}
-            line = json.dumps({"id": owner, "symbol": text or None, **plain}, ensure_ascii=False)
+            shown_as = {"values": given} if kinds else {"symbol": text or None}
+            line = json.dumps({"id": owner, **shown_as, **plain}, ensure_ascii=False)
         else:
             shown = [repr(int(v) if isinstance(v, bool) else v) for v in found.values()]
             line = "\t".join([line, *shown])
@@ -79,6 +83,40 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         except UnicodeDecodeError as error:
             raise SojournError(f"line {number} is not UTF-8: {error.reason}") from None
         yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def _kinds(model: Any) -> dict[str, bool]:
+    """The channels of a model of measurements, and whether each holds symbols."""
+    from sojourn.emissions import Categorical
+
+    density = model.params_.density if model.has_states else None
+    parts = getattr(density, "parts", {})
+    return {
+        name: isinstance(parts.get(name), Categorical) for name in getattr(model, "channels_", ())
+    }
+
+
+def _values(text: str, kinds: dict[str, bool]) -> dict[str, Any]:
+    """The values of a line by channel, None where one is missing."""
+    fields = text.split(",")
+    if len(fields) != len(kinds):
+        raise SojournError(
+            f"{text!r} has {len(fields)} values; expected {len(kinds)}, those of "
+            f"{', '.join(kinds)}, with commas between them"
+        )
+    found: dict[str, Any] = {}
+    for (name, symbols), field in zip(kinds.items(), fields, strict=True):
+        found[name] = field.strip() or None
+        if found[name] is None or symbols:
+            continue
+        try:
+            value = float(field)
+        except ValueError:
+            raise SojournError(f"{field!r} is not a number, as {name} is") from None
+        if math.isinf(value):
+            raise SojournError(f"{name} is {field}; expected a number, or nothing where missing")
+        found[name] = None if math.isnan(value) else value
+    return found
 
 
 def _symbol(text: str, integers: bool, novel: bool) -> str | int | None:
