@@ -217,5 +217,13 @@ class Search:
                     grid = grid[: i + 1]  # the counts have no more directions
                     break
             best = max(found, key=lambda i: (found[i].score, found[i].alone))
-            waiting = [i for i in (best - 1, best + 1) if 0 <= i < len(grid) and i not in found]
+            around = (best - 1, best + 1) if self._may_win(found, best, len(grid)) else (best - 1,)
+            waiting = [i for i in around if 0 <= i < len(grid) and i not in found]
         return [found[i] for i in sorted(found)]
+
+    def _may_win(self, found: dict[int, ContextTrial], best: int, n: int) -> bool:
+        """Whether larger ranks, each gaining what the last did, would beat coarser trees."""
+        if not self.trials or best - 1 not in found:
+            return True
+        gain = found[best].score - found[best - 1].score
+        return found[best].score + gain * (n - 1 - best) > self.best.score
