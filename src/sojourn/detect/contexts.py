@@ -86,10 +86,10 @@ class Contexts:
             known = context >= 0
             if not known.any():
                 break
-            owner = self.next[k] // (n_o + 3)
-            n = int(owner[-1]) + 1 if len(owner) else 1
-            total = np.bincount(owner, self.counts[k], minlength=n)[np.minimum(context, n - 1)]
-            distinct = np.bincount(owner, minlength=n)[np.minimum(context, n - 1)]
+            # Also those that only a missing symbol followed; -1, no context, is masked below.
+            owner, n = self.next[k] // (n_o + 3), len(self.longer[k - 1]) if k else 1
+            total = np.bincount(owner, self.counts[k], minlength=n)[context]
+            distinct = np.bincount(owner, minlength=n)[context]
             at = _find(self.next[k], _joined(context, steps.symbol, n_o))
             seen = np.where(at >= 0, self.counts[k][at], 0)
             followed = known & (total > 0)

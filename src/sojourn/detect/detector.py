@@ -26,11 +26,12 @@ from sojourn.detect.numbers import density_of, usual_surprise
 from sojourn.detect.residuals import (
     Whitening,
     learn_whitenings,
+    possible_residuals,
     residual_scores,
     scale_distances,
 )
 from sojourn.detect.stream import AlarmStream, learn_steps, observed
-from sojourn.detect.views import views
+from sojourn.detect.views import seen_by_others, views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
@@ -146,7 +147,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         warn_if_identical(sequences)
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = self.model_.vocabulary_
-        folds = np.arange(n) % cv
+        # Shuffled, so that no fold is all of one kind where the data are periodic.
+        folds = np.random.default_rng(0).permutation(n) % cv
         # What each fold has seen; a model that was fitted before has seen all of its vocabulary.
         rests = [sequences[folds != fold] for fold in range(cv)]
         all_seen = np.ones(len(self.vocabulary_), dtype=bool)
@@ -155,33 +157,45 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.whitenings_: list[dict[str, Whitening]] = []
         self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
         self.centre_ = 0.0
+        held = [encoded.pick(folds == fold) for fold in range(cv)]
+        own: Blocks = {}  # views of training sequences: for their own fold, and for the others
+        others: Blocks = {}
         for fold, rest in enumerate(rests):
             if refit:
                 self.fold_models_.append(sized(self.model_).fit(rest))
-            of_counts = self.method in ("combined", "residual")
+            if self.method not in ("combined", "residual"):
+                self.whitenings_.append({})
+                continue
             model = self._fold_model(fold)
-            self.whitenings_.append(learn_whitenings(model, rest) if of_counts else {})
-        held = [encoded.pick(folds == fold) for fold in range(cv)]
+            possible, blocks = possible_residuals(model, rest)
+            self.whitenings_.append(learn_whitenings(blocks))
+            if self.method == "combined":
+                here, at = folds == fold, folds[folds != fold][possible]
+                found = self._views(fold, held[fold])
+                seen = seen_by_others(model, found, held[fold].known, blocks, at, cv)
+                for name, values in found.items():
+                    own.setdefault(name, np.empty(n))[here] = values
+                    others.setdefault(name, np.empty((cv, n)))[:, here] = seen[name]
         counts = np.concatenate([h.novel_counts(self.seen_[f]) for f, h in enumerate(held)])
         self.novel_weight_ = NOVEL if (counts > 0).mean() <= RARE else 0.0
+        scores = np.empty(n)
         if self.method == "combined":
-            self._learn_evidence(held)
+            self.evidence_: Evidence = learn_evidence(folds, own, others)
+            scores = self.evidence_.score()
         else:
             models = [self._fold_model(fold) for fold in range(cv)]
             scale_distances(models, self.whitenings_, [part.known for part in held])
-        scores = np.empty(n)
-        for fold in range(cv):
-            scores[folds == fold] = self._score(fold, held[fold])
+            for fold in range(cv):
+                scores[folds == fold] = self._score(fold, held[fold])
         if self.method == "typicality":
             self.centre_ = float(np.median(scores))
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
         self.typical_ = typical(sequences, self.calibration_.scores)
         # Steps of one state and symbol have nearly one surprise, which differs a little from fold
         # to fold; so a model of few parameters is compared with itself, which it hardly overfits.
-        own = self.model_.has_states
-        models = [self.model_ if own else self._fold_model(fold) for fold in range(cv)]
-        pairs = zip(models, held, strict=True)
-        self.steps_ = learn_steps([row for m, part in pairs for row in observed(m, part.known)])
+        alone = self.model_ if self.model_.has_states else None
+        pairs = [(alone or self._fold_model(fold), part.known) for fold, part in enumerate(held)]
+        self.steps_ = learn_steps([row for pair in pairs for row in observed(*pair)])
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:
@@ -269,7 +283,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.method == "combined":
             folds = self._folds(encoded.known).tolist()
             each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
-            shares = [self.evidence_.shares(self._views(f, one), f) for f, one in each]
+            shares = [self.evidence_.shares(self._views(fold, one), fold) for fold, one in each]
         found = explain(self.model_, *how, shares, stretch)
         rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
         return [
@@ -352,15 +366,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         counts = np.array([encoded.novel_counts(seen) for seen in self.seen_])  # (cv, n)
         own = counts[folds, np.arange(len(folds))]
         return np.asarray(scores - self.novel_weight_ * np.log2(1 + own))
-
-    def _learn_evidence(self, held: list[Encoded]) -> None:
-        """Calibrate each view by the sequences that were held out of each fold."""
-        found: Blocks = {}
-        for fold, part in enumerate(held):
-            for name, values in self._views(fold, part).items():
-                every = found.setdefault(name, np.empty(sum(len(part.known) for part in held)))
-                every[fold :: len(held)] = values
-        self.evidence_: Evidence = learn_evidence(found, len(held))
 
     def _views(self, fold: int, encoded: Encoded) -> Blocks:
         parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])

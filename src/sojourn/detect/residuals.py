@@ -92,10 +92,9 @@ def whiten(block: Floats) -> Whitening:
     return Whitening(mean, scale, np.ascontiguousarray(precision))
 
 
-def learn_whitenings(model: Any, sequences: Sequences) -> dict[str, Whitening]:
-    """The whitening of each block of residuals, from the sequences a model was fitted on."""
-    possible, blocks = _possible_residuals(model, sequences)
-    if possible.sum() < 2:
+def learn_whitenings(blocks: dict[str, Floats]) -> dict[str, Whitening]:
+    """The whitening of each block of residuals, of the sequences a model was fitted on."""
+    if min(map(len, blocks.values()), default=0) < 2:
         raise SojournError(
             "the model can produce fewer than two of the training sequences, so there is "
             "nothing to compare with; fit it with pseudocount > 0"
@@ -109,7 +108,7 @@ def scale_distances(
     """Bring the distances of all blocks to one scale, that of sequences held out of the fits."""
     distances: dict[str, list[Floats]] = {name: [] for name in whitenings[0]}
     for model, of_fold, sequences in zip(models, whitenings, held, strict=True):
-        for name, block in _possible_residuals(model, sequences)[1].items() if of_fold else ():
+        for name, block in possible_residuals(model, sequences)[1].items() if of_fold else ():
             distances[name].append(of_fold[name].distance(block))
     for name, found in distances.items():
         if found:
@@ -119,7 +118,7 @@ def scale_distances(
 
 def residual_scores(model: Any, whitenings: dict[str, Whitening], sequences: Sequences) -> Floats:
     """Minus the soft maximum of the distances of all blocks; -inf for what cannot be, (n,)."""
-    possible, blocks = _possible_residuals(model, sequences)
+    possible, blocks = possible_residuals(model, sequences)
     scores = np.full(len(sequences), -np.inf)
     if possible.any():
         # In one order, for sums of floats depend on it and a file keeps names sorted.
@@ -128,7 +127,7 @@ def residual_scores(model: Any, whitenings: dict[str, Whitening], sequences: Seq
     return scores
 
 
-def _possible_residuals(
+def possible_residuals(
     model: Any, sequences: Sequences
 ) -> tuple[NDArray[np.bool_], dict[str, Floats]]:
     """Which sequences a model can produce, and the residuals of those."""
@@ -221,10 +220,12 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     stays = np.array([one.duration + one.initial for one in observed])  # (n, n_x, n_d)
     emission = np.array([one.emission for one in observed])  # (n, n_x, n_o)
     steps = emission.sum(axis=2, keepdims=True)  # in each state             (n, n_x, 1)
-    d = np.arange(1, params.max_duration + 1)
-    mean = params.duration @ d
+    # Lengths of stays; the last one stands for all in the tail, by their mean.    (n_x, n_d)
+    d = np.tile(np.arange(1.0, params.max_duration + 1), (params.n_states, 1))
+    d[:, -1] += params.steps_beyond
+    mean = params.mean_durations
     # One is added to the variance: where all stays last alike, one step more or less is normal.
-    spread = np.sqrt(np.maximum(params.duration @ d**2 - mean**2, 0) + 1)
+    spread = np.sqrt(np.maximum((params.duration * d**2).sum(axis=1) - mean**2, 0) + 1)
     z = (d - mean[:, None]) / spread[:, None]  # (n_x, n_d)
     mean_z, spread_z = (stays * z).sum(axis=2), (stays * (z**2 - 1)).sum(axis=2)  # (n, n_x)
     emissions = ((emission - steps * params.emission) / np.sqrt(steps + 1)).reshape(len(steps), -1)
