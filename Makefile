@@ -9,7 +9,7 @@ ARGS ?=
 # If this were set, no byte code would be kept and every start would be slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test soak check bench bench-peers bench-real reproduce docs docs-check clean
+.PHONY: help setup demo test soak check bench bench-peers bench-real reproduce docs docs-check release-check clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -50,6 +50,9 @@ docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 
 docs-check: docs ## look at every page in Chromium: widths, themes, contrast, errors, requests
 	$(BIN)/python scripts/check_pages.py $(ARGS)
+
+release-check: setup ## build wheel and sdist, look inside, install each in new environments and try (ARGS=--quick)
+	$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## remove everything that the other targets made, except .venv
 	rm -rf build dist docs/_build docs/gallery docs/generated docs/reference .hypothesis .mypy_cache .pytest_cache .ruff_cache
