@@ -13,7 +13,6 @@ import pytest
 from numba import njit
 
 from sojourn import Params, Sequences, SojournError
-from sojourn.exact.backward import block_steps
 from sojourn.exact.expected_counts import (
     expected_counts,
     expected_counts_each,
@@ -21,6 +20,7 @@ from sojourn.exact.expected_counts import (
 )
 from sojourn.exact.filter import Compiling, filter_steps, new_state, tables
 from sojourn.exact.forward import filtered, log_prob, surprise
+from sojourn.exact.layout import block_steps
 from sojourn.exact.viterbi import decode
 
 # A handful of products and sums of a few dozen terms: some tens of units in the last place.
@@ -280,7 +280,7 @@ def test_result_is_independent_of_block_size(monkeypatch):
     for steps in (1, 2, 7, 64):
         monkeypatch.setattr(
             "sojourn.exact.expected_counts.block_steps",
-            lambda n_cells, longest, n=steps: min(n, longest),
+            lambda n_numbers, n_head, longest, n=steps: min(n, longest),
         )
         cut = expected_counts(p, X), state_probabilities(p, X)
         assert cut[0].log_likelihood == at_once[0].log_likelihood
@@ -290,13 +290,14 @@ def test_result_is_independent_of_block_size(monkeypatch):
 
 
 def test_memory_of_a_long_sequence_is_bounded_by_blocks_and_checkpoints():
-    for n_cells in (24, 352, 16 * 204, 40 * 1004):
+    for n_x, n_d in ((4, 6), (8, 44), (16, 204), (40, 1004)):
+        n_numbers, n_head = 5 * n_x, 3 * n_x * (n_d + 32)
         for longest in (100, 10**4, 10**6, 10**8):
-            steps = block_steps(n_cells, longest)
-            block, heads = 8 * n_cells * (steps + 1), 8 * n_cells * -(-longest // steps)
+            steps = block_steps(n_numbers, n_head, longest)
+            block, heads = 8 * n_numbers * (steps + 1), 8 * n_head * -(-longest // steps)
             # 4 MB of block or 64 MB of checkpoints, whichever asks for more; a step of slack each.
-            assert heads <= (1 << 26) + 8 * n_cells
-            assert block <= max(1 << 22, longest * n_cells * 8 / 2**26 * 8 * n_cells) + 16 * n_cells
+            assert heads <= (1 << 26) + 8 * n_head
+            assert block <= max(1 << 22, longest * n_head * 8 / 2**26 * 8 * n_numbers) + 16 * n_head
 
 
 def test_expected_counts_of_a_million_steps_stay_far_below_a_gigabyte():

@@ -2,7 +2,9 @@
 
 The expected log-likelihood of everything hidden and seen is a sum over the rows of the tables,
 Σ w log p, with the expected counts as weights w. Pseudo-counts add to the weights; duration rows of
-a parametric family get none, since one or two parameters need no smoothing.
+a parametric family get none, since one or two parameters need no smoothing. Those of a free row are
+as many as for five durations, spread evenly over longer rows: else a larger `max_duration` alone
+would lower what is maximised, by more than a few longer stays can gain.
 
 Where the first stay may have begun before its sequence, the first state is drawn from ``start`` and
 the sequence begins at a random step of its stay, with r steps left with probability P(D >= r) /
@@ -33,6 +35,9 @@ from sojourn.exact.expected_counts import ExpectedCounts
 from sojourn.exact.params import Params
 
 Floats = NDArray[np.float64]
+
+# Durations that pseudo-counts are added for, at most.
+SMOOTHED_STEPS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +132,8 @@ def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censore
         np.array([[counts.n_empty, counts.initial.sum()]]),
     ]
     prior = [
-        pseudocount * (possible & (p > 0.0))
-        for p, possible in zip(rows_of(params), _smoothed(model), strict=True)
+        pseudocount * share * (p > 0.0)
+        for p, share in zip(rows_of(params), _smoothed(model), strict=True)
     ]
     tables = [w + more for w, more in zip(expected, prior, strict=True)]
     return replace(Weights(*[*tables, length_biased]), statistics=counts.statistics)
@@ -179,16 +184,17 @@ def log_prior(model: Model, pseudocount: float) -> float:
     if pseudocount == 0.0:
         return own
     total = 0.0
-    for p, possible in zip(rows_of(model.params), _smoothed(model), strict=True):
-        total += float(np.log(p[possible & (p > 0.0)]).sum())
+    for p, share in zip(rows_of(model.params), _smoothed(model), strict=True):
+        total += float((share * np.log(np.where(p > 0.0, p, 1.0))).sum())
     return pseudocount * total + own
 
 
-def _smoothed(model: Model) -> list[NDArray[np.bool_]]:
-    """Of each table, the rows that pseudo-counts are added to."""
-    smoothed = [np.ones((len(rows), 1), dtype=bool) for rows in rows_of(model.params)]
-    smoothed[2] = np.array([[name == "free"] for name in model.families])
-    return smoothed
+def _smoothed(model: Model) -> list[Floats]:
+    """Of each row of each table, the pseudo-counts of an entry, as a share of what is asked for."""
+    shares = [np.ones((len(rows), 1)) for rows in rows_of(model.params)]
+    each = min(1.0, SMOOTHED_STEPS / model.params.max_duration)
+    shares[2] = np.array([[each if name == "free" else 0.0] for name in model.families])
+    return shares
 
 
 def initial_distribution(params: Params) -> Floats:

@@ -82,7 +82,8 @@ class HSMM(StateModel):
         cut short by the end.
     pseudocount : float
         Added to the expected count of every possible entry, so that events that were not seen in
-        training are unlikely rather than impossible.
+        training are unlikely rather than impossible; a row of more than five durations shares what
+        five of them would get.
     left_censored : bool
         Whether the first stay of a sequence may have begun before the sequence did.
     self_transitions : bool or None

@@ -11,15 +11,18 @@ stay in its tail looks ahead both ways:
 
     beta_t[x, n_d] = b(x) (tail[x] beta_t+1[x, n_d] + (1 - tail[x]) beta_t+1[x, n_d - 1]).
 
-As in `lanes`, what a stay in x that ends at step q is worth has a slot of its own, and the product
-of emissions that all stays in x share is kept apart: G[q mod n_d, x] = E_t[x] beta_t[x, q - t]. It
-does not change from step to step, so a step of the backward pass adds one slot and changes none:
+As in `lanes`, the product of emissions that all stays in x share is kept apart. What a stay in x
+that ends at step q is worth, G_q[x] = E_q[x] beta_q[x, 1], then does not change from step to step,
+and a step reads the n = n_d - 1 rows of G ahead of it and adds one; V_t = E_t beta_t[., n_d]:
 
-    H_t[x] = Σ_r D[x, r] G[(t + r) mod n_d, x],    w_t = H_t / E_t-1
-    G[(t - 1) mod n_d, y] = E_t-1[y] Σ_x A[y, x] w_t[x].
+    H_t[x]   = Σ_j<n D[x, j] G_t+j[x] + D[x, n] V_t[x],         w_t = H_t / E_t-1
+    G_t-1[y] = E_t-1[y] Σ_x A[y, x] w_t[x]
+    V_t-1[x] = tail[x] V_t[x] + (1 - tail[x]) G_t+n-1[x].
 
-Expected counts are products of the two passes: c_t · G over slots is p(x_t = x), f_t G the
-durations of stays that begin at t, out_t-1[y] A[y, x] w_t[x] the transitions.
+Expected counts are products of the two passes: f_t G_t+j are the durations of stays that begin at
+t, out_t-1[y] A[y, x] w_t[x] the transitions, and p(x_t = x) changes from step to step by what
+enters and what leaves, f_t H_t and out_t-1 A w_t. It is known at the last step, and zero again
+wherever the state is impossible or has less than 1e-14, which is all that rounding leaves there.
 
 The forward pass is kept for a block of steps at a time. Sequences longer than a block keep only the
 head of each block, and compute each block again before its backward sweep, so memory does not grow
@@ -29,267 +32,304 @@ with the length of a sequence beyond a few tens of megabytes.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-import numpy as np
 from numba import njit
 
-from sojourn.exact.filter import Floats
 from sojourn.exact.lanes import (
-    FEW,
+    CEILING,
+    INLINE,
     KERNEL,
-    Group,
+    U,
+    add_both,
+    add_products,
     add_up,
-    copy_step,
     ending_in,
     forward_steps,
     log_of,
-    new_forward,
+    move,
+    multiply_rows,
     set_group,
-    tiles_of,
 )
+from sojourn.exact.layout import EVERY
 
-# A block stays in a core's own cache until its backward sweep.
-_BLOCK_BYTES = 1 << 20
-_CHECKPOINT_BYTES = 1 << 26
-
-# A state that cannot be reached may explain the rest of the data better than any that can, and its
-# beta would overflow. It can be cut, since it is multiplied by the zero of its alpha.
-_CEILING = 1e270
+# A posterior is the rest of what enters a state and leaves it: below this it is rounding, and zero.
+_TINY = 1e-14
 
 
-class Sums(NamedTuple):
-    """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
-
-    log_probs: Floats  # one per sequence                                    (n,)
-    initial: Floats  # (n_d, N)
-    transition: Floats  # (n_x, N)
-    duration: Floats  # two halves, to be added                              (2 n_d, N)
-    emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
-    hold: Floats  # stays held in their tail, and counting down from it      (2, N)
-    end: Floats  # (N,)
-    gamma: Floats  # p(state at t | sequence), or empty                      (n_total, n_x)
+@njit(**INLINE)
+def _add_outer(sums, n, factors, row, source, start, stride) -> None:  # type: ignore[no-untyped-def]
+    """Add factors[row] source[start + j stride :] to row j, for the first n."""
+    N, at = U(factors.shape[1]), U(start)
+    for j in range(n):
+        for i in range(N):
+            sums[j, i] += factors[row, i] * source[at + i]
+        at += U(stride)
 
 
-class Sweep(NamedTuple):
-    """What the backward pass of a group needs."""
-
-    G: Floats  # (n_d, N)
-    post: Floats  # p(x_t = x)                                               (N,)
-    H: Floats  # and then w                                                  (N,)
-    leave: Floats  # room for sums over next states                          (N,)
-    p: Floats  # of each lane, as scaled at its end; zero if impossible      (W,)
+@njit(**INLINE)
+def _add_outer_twice(sums, n, factors, row, after, source, start) -> None:  # type: ignore[no-untyped-def]
+    """The same for two steps, this one and the one after it."""
+    N, at = U(factors.shape[1]), U(start)
+    for j in range(n):
+        at1 = at + N
+        for i in range(N):
+            sums[j, i] += factors[row, i] * source[at + i] + after[0, i] * source[at1 + i]
+        at = at1
 
 
 @njit(**KERNEL)
-def _begin_lanes(model, group, forward, row, t, sweep, sums) -> None:  # type: ignore[no-untyped-def]
-    """Set G in the lanes whose last step is t."""
-    G, p, c, E = sweep.G, sweep.p, forward.c, forward.E
-    n_d, N = G.shape
-    W = p.size
+def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ignore[no-untyped-def]
+    """Set G and V in the lanes whose last step is t."""
+    G, V, n = sweep.G, sweep.V, model.n
+    N, W = V.size, sweep.p.size
+    start = sweep.at[0] * N
     for l in range(W):
-        if group.lengths[l] != t + 1 or p[l] <= 0.0:
+        if group.lengths[l] != t + 1 or sweep.p[l] <= 0.0:
             continue
         for x in range(N // W):
             i = x * W + l
-            value = E[row, i] / p[l]
+            value = steps.E[row, i] / sweep.p[l]
             if model.stop.size > 0:
-                G[t % n_d, i] = value * model.stop[x]
-                sums.end[i] += c[row, t % n_d, i] * G[t % n_d, i]
+                sums.end[i] += steps.out[row, i] / sweep.p[l] * model.stop[x]
+                if n > 0:
+                    G[start + i] = value * model.stop[x]
+                else:
+                    V[i] = value * model.stop[x]
             else:
-                for s in range(n_d):
-                    G[s, i] = value
+                V[i] = value
+                for j in range(n):
+                    G[start + j * N + i] = value
 
 
 @njit(**KERNEL)
-def _unsettle(forward, row, before, sweep) -> None:  # type: ignore[no-untyped-def]
-    """Posteriors where lanes were settled; then G as it was before they were."""
-    c, E, b, _, flag, power, _, _, _, first, second = forward
-    G, post, scale = sweep.G, sweep.post, sweep.leave
-    n_d, N = G.shape
-    W = flag.shape[1]
+def _unsettle(model, steps, row, sweep) -> None:  # type: ignore[no-untyped-def]
+    """G and V as they were before lanes were settled."""
+    factor = sweep.H
+    N, W = factor.size, sweep.p.size
     for l in range(W):
-        settled = flag[row, l]
-        factor = math.ldexp(1.0, -power[row, l]) if settled else 1.0
+        scale = math.ldexp(1.0, -steps.power[row, l])
         for x in range(N // W):
             i = x * W + l
-            first[i] = E[before, i] if settled else 1.0
-            second[i] = b[row, i] if settled else 1.0
-            scale[i] = factor
-            post[i] = 0.0
-    for s in range(n_d):
-        for i in range(N):
-            post[i] += c[row, s, i] * G[s, i]
-            G[s, i] = min(G[s, i] * scale[i] * first[i] * second[i], _CEILING)
+            value = steps.E[row - 1, i] * scale * steps.b[row, i]
+            factor[i] = value if steps.flag[row, l] else 1.0
+    multiply_rows(sweep.V, factor, 0, 1)
+    multiply_rows(sweep.ahead, factor, 0, 1)
+    multiply_rows(sweep.G, factor, sweep.at[0], model.n)
 
 
-@njit(**KERNEL)
-def _add_states(evidence, group, t, post, sums) -> None:  # type: ignore[no-untyped-def]
+@njit(**INLINE)
+def _add_states(rows, begins, lengths, t, b, row, post, emission, gamma) -> None:  # type: ignore[no-untyped-def]
     """Add the posteriors of step t to the emissions, and write them if they are wanted."""
-    rows, emission, gamma = evidence.rows, sums.emission, sums.gamma
-    begins, lengths = group
-    W = lengths.size
-    n_x = post.size // W
+    W, N = lengths.size, post.size
+    for i in range(N):
+        post[i] = post[i] if post[i] > _TINY and b[row, i] > 0.0 else 0.0
     for l in range(W):
         if t >= lengths[l]:
             continue
         at = begins[l] + t
-        row = rows[at]
-        if row < 0:
-            row = emission.shape[0] - 1
-        everything = 0.0
-        for x in range(n_x):
-            emission[row, x] += post[x * W + l]
-            everything += post[x * W + l]
+        code = rows[at] if rows[at] >= 0 else emission.shape[0] - 1
+        for x in range(N // W):
+            emission[code, x] += post[x * W + l]
         if gamma.size > 0:
+            everything = 0.0
+            for x in range(N // W):
+                everything += post[x * W + l]
             share = 1.0 / everything if everything > 0.0 else 0.0
-            for x in range(n_x):
+            for x in range(N // W):
                 gamma[at, x] = post[x * W + l] * share
 
 
+@njit(**INLINE)
+def _look_ahead(D, n, G, H, ahead, waiting, at, t, f, row, duration) -> None:  # type: ignore[no-untyped-def]
+    """Durations below n_d of the stays that begin at t: their part of H, and their counts.
+
+    Two steps share one reading of the rows, where G is not rescaled between them: the sums of an
+    even step are made with those of the odd one after it, and the counts of an odd one wait.
+    """
+    N = H.size
+    start = U(at[0] * N)
+    if t % 2:
+        for i in range(N):
+            H[i], ahead[i] = 0.0, 0.0
+        add_both(H, ahead, D, G, start)
+        for i in range(N):
+            waiting[0, i] = f[row, i]
+        at[2], at[3] = 1, 1
+        return
+    if not at[3]:
+        for i in range(N):
+            ahead[i] = 0.0
+        add_products(ahead, D, 1, G, start + U(N), N)
+    for i in range(N):
+        H[i] = ahead[i] + D[0, i] * G[start + U(i)]
+    if at[2]:
+        _add_outer_twice(duration, n, f, row, waiting, G, start)
+    else:
+        _add_outer(duration, n, f, row, G, start, N)
+    at[2], at[3] = 0, 0
+
+
 @njit(**KERNEL)
-def _sweep(  # type: ignore[no-untyped-def]
-    model, tiles, evidence, group, forward, first, last, sweep, sums
-) -> None:
+def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # type: ignore[no-untyped-def]
     """Backward over steps first to last - 1, adding up what is expected to happen there."""
-    _, A, D, hold, _ = tiles
-    c, E, _, f, _, _, settled, _, _, out, _ = forward
-    G, post, H, leave, _ = sweep
-    _, initial, transition, duration, _, held, _, _ = sums
-    n_d, N = G.shape
-    n_x = A.shape[0]
-    W = N // n_x
-    shortest = group.lengths[W - 1]
+    G, V, post, H, ahead, waiting, twice, leave, _, at, _ = sweep
+    f, b, E, out, top, _, _, settled = steps
+    _, initial, transition, duration, emission, last_sums, _, gamma = sums
+    _, _, AT, D, _, _, last_D, _, _, n = model
+    begins, lengths = group
+    rows = evidence.rows
+    N, W = V.size, lengths.size
+    at[1] = last - first
     for t in range(last - 1, first - 1, -1):
-        row, before = t - first + 1, t - first
-        if t + 1 >= shortest:
-            _begin_lanes(model, group, forward, row, t, sweep, sums)
+        row, before = at[1], at[1] - 1
+        start = U(at[0] * N)
+        begins_here = False
+        if t + 1 >= lengths[W - 1]:
+            for l in range(W):
+                begins_here = begins_here or lengths[l] == t + 1
+        if at[2] and (begins_here or settled[row] or t == 0):
+            _add_outer(duration, n, waiting, 0, G, start + U(N), N)
+            at[2] = 0
+        if begins_here:
+            at[3] = 0
+            _begin_lanes(model, group, steps, row, t, sweep, sums)
+        _add_states(rows, begins, lengths, t, b, row, post, emission, gamma)
         if settled[row]:
-            _unsettle(forward, row, before, sweep)
-        else:
-            for i in range(N):
-                post[i] = 0.0
-            for s in range(n_d):
-                for i in range(N):
-                    post[i] += c[row, s, i] * G[s, i]
-        _add_states(evidence, group, t, post, sums)
+            _unsettle(model, steps, row, sweep)
         if t == 0:
-            for s in range(n_d):
-                for i in range(N):
-                    initial[s, i] += G[s, i]
-            continue
-        slot, last_slot, shift = (t - 1) % n_d, (t + n_d - 2) % n_d, n_d - t % n_d
-        for i in range(N):
-            H[i] = 0.0
-        for s in range(n_d):
             for i in range(N):
-                H[i] += D[s + shift, i] * G[s, i]
-                duration[s + shift, i] += f[row, i] * G[s, i]
-        for i in range(N):
-            H[i] = min(H[i] / E[before, i], _CEILING)  # w
-            out[i] = E[before, i] * c[before, slot, i]
-            leave[i] = 0.0
-        if W < FEW:
-            for j in range(N):
-                y, l = j // W, j % W
-                for x in range(n_x):
-                    transition[y, x * W + l] += out[j] * H[x * W + l]
-                    leave[j] += A[y, x] * H[x * W + l]
+                initial[n, i] += V[i]
+            for j in range(n):
+                for i in range(N):
+                    initial[j, i] += G[start + U(j * N) + U(i)]
+            break
+        if n > 0:
+            _look_ahead(D, n, G, H, ahead, waiting, at, t, f, row, duration)
         else:
-            for y in range(n_x):
-                for x in range(n_x):
-                    a = A[y, x]
-                    for l in range(W):
-                        transition[y, x * W + l] += out[y * W + l] * H[x * W + l]
-                        leave[y * W + l] += a * H[x * W + l]
+            for i in range(N):
+                H[i] = 0.0
         for i in range(N):
-            leave[i] = min(E[before, i] * leave[i], _CEILING)
+            H[i] += last_D[0, i] * V[i]
+            last_sums[0, i] += f[row, i] * V[i]
         for i in range(N):
-            kept, down, there = G[slot, i], G[last_slot, i], c[before, last_slot, i]
-            held[0, i] += there * kept
-            held[1, i] += there * down
-            if n_d == 1:
-                leave[i] += hold[0, i] * kept
-            else:
-                G[last_slot, i] = hold[1, i] * down + hold[0, i] * kept
+            post[i] -= f[row, i] * H[i]
+            twice[i] = min(H[i] / E[before, i], CEILING)  # w
+        for i in range(U(N)):
+            twice[U(N) + i] = twice[i]
         for i in range(N):
-            G[slot, i] = leave[i]
+            leave[i] = 0.0
+        add_products(leave, AT, 0, twice, 0, W)
+        _add_outer(transition, N // W, out, before, twice, 0, W)
+        for i in range(N):
+            post[i] += out[before, i] * leave[i]
+            leave[i] = min(E[before, i] * leave[i], CEILING)
+        for i in range(N):
+            last_sums[1, i] += top[before, i] * V[i]
+        end = start + U(max(n - 1, 0) * N)
+        if n > 0:
+            for i in range(N):
+                last_sums[2, i] += top[before, i] * G[end + U(i)]
+            for i in range(N):
+                V[i] = last_D[1, i] * V[i] + last_D[2, i] * G[end + U(i)]
+        else:
+            for i in range(N):
+                V[i] = last_D[1, i] * V[i] + leave[i]
+        if at[0] == 0:
+            move(G, n, N)
+            at[0] = EVERY
+        at[0] -= 1
+        start = U(at[0] * N)
+        for i in range(N):
+            G[start + U(i)] = leave[i]
+        at[1] -= 1
 
 
 @njit(**KERNEL)
-def _finish_lanes(  # type: ignore[no-untyped-def]
-    model, group, forward, row, t, order, k, p, log_probs
-) -> None:
-    """The probabilities of the sequences whose last step is t."""
-    W = p.size
-    if model.stop.size == 0:
-        add_up(forward.c, forward.E, row, forward.sums, forward.total)
+def _finish_lanes(model, group, forward, t, order, k, sweep, log_probs) -> None:  # type: ignore[no-untyped-def]
+    """The probabilities of the sequences whose last step is t, and of their states there."""
+    W, n_x = sweep.p.size, sweep.post.size // sweep.p.size
+    add_up(model, forward)
     for l in range(W):
-        if group.lengths[l] == t + 1:
-            p[l] = forward.total[l]
+        if group.lengths[l] != t + 1:
+            continue
+        p = forward.total[l]
+        if model.stop.size > 0:
+            p = ending_in(forward.out, model.stop, l, W)
+        sweep.p[l] = p
+        log_probs[order[k + l]] = log_of(p, forward.shifts[l])
+        share = 1.0 / p if p > 0.0 else 0.0
+        for x in range(n_x):
+            i = x * W + l
+            here = forward.E[i] * forward.sums[i]
             if model.stop.size > 0:
-                p[l] = ending_in(forward.c, forward.E, row, t, model.stop, l, W)
-            log_probs[order[k + l]] = log_of(p[l], forward.shifts[l])
+                here = forward.out[i] * model.stop[x]
+            sweep.post[i] = here * share
 
 
 @njit(**KERNEL)
-def expect_chunk(model, evidence, order, W, steps, sums):  # type: ignore[no-untyped-def]
+def _keep_head(forward, steps, head, save) -> None:  # type: ignore[no-untyped-def]
+    """Save the state of the forward pass before a block, or bring it back; it is row 0, too."""
+    size, N, at = forward.recent.size, forward.E.size, forward.at
+    rest = head[2]
+    if not save:
+        at[0] = int(rest[4 * N])
+        for i in range(size):
+            forward.recent[i], forward.down[i] = head[0, i], head[1, i]
+        for i in range(N):
+            forward.E[i], forward.top[i] = rest[i], rest[N + i]
+            forward.ahead[i], forward.out[i] = rest[2 * N + i], rest[3 * N + i]
+            forward.out[N + i] = forward.out[i]
+    rest[4 * N] = at[0]
+    for i in range(size):
+        head[0, i], head[1, i] = forward.recent[i], forward.down[i]
+    for i in range(N):
+        rest[i], rest[N + i] = forward.E[i], forward.top[i]
+        rest[2 * N + i], rest[3 * N + i] = forward.ahead[i], forward.out[i]
+        steps.E[0, i], steps.out[0, i] = forward.E[i], forward.out[i]
+        steps.top[0, i] = forward.top[i]
+
+
+@njit(**KERNEL)
+def expect_chunk(model, evidence, order, group, forward, steps, sweep, sums):  # type: ignore[no-untyped-def]
     """Forward and backward over some sequences, the longest first, W at a time.
 
     A block of steps at a time; adds to the sums.
     """
-    n_d, n_x = model.D.shape
-    N = n_x * W
-    tiles, forward = tiles_of(model, W), new_forward(steps + 1, n_d, n_x, W)
-    longest = evidence.offsets[order[0] + 1] - evidence.offsets[order[0]]
-    n_heads = (longest + steps - 1) // steps
-    heads, heads_E = np.zeros((n_heads, n_d, N)), np.ones((n_heads, N))
-    sweep = Sweep(np.zeros((n_d, N)), np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(W))
-    group = Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
+    W, size = group.lengths.size, steps.f.shape[0] - 1
     for k in range(0, order.size, W):
         n = set_group(evidence, order, k, group)
         for l in range(W):
             forward.shifts[l], sweep.p[l] = 0, 0.0
             if group.lengths[l] == 0 and l < n:
                 sums.log_probs[order[k + l]] = log_of(model.empty, 0)
+        for i in range(sweep.post.size):
+            sweep.post[i], sweep.V[i] = 0.0, 0.0
+            steps.E[0, i] = 1.0
+        for i in range(sweep.G.size):
+            sweep.G[i] = 0.0
+        sweep.at[0], sweep.at[2], sweep.at[3] = EVERY, 0, 0
         T, alive = group.lengths[0], n
-        n_blocks = (T + steps - 1) // steps
+        n_blocks = (T + size - 1) // size
         for m in range(n_blocks):
-            first, last = m * steps, min((m + 1) * steps, T)
-            copy_step(forward.c, forward.E, 0, heads, heads_E, m)
+            first, last = m * size, min((m + 1) * size, T)
+            if m > 0:
+                _keep_head(forward, steps, sweep.heads[m], True)
             t = first
             while t < last:
                 while alive > 0 and group.lengths[alive - 1] <= t:
                     alive -= 1
                 end = min(last, group.lengths[alive - 1])  # of the shortest that is left
-                forward_steps(tiles, evidence, group, forward, first - 1, t, end)
+                forward_steps(model, evidence, group, forward, steps, first - 1, t, end)
                 t = end
                 if group.lengths[alive - 1] == t:
-                    row = t - first
-                    _finish_lanes(
-                        model, group, forward, row, t - 1, order, k, sweep.p, sums.log_probs
-                    )
-            if m < n_blocks - 1:
-                copy_step(forward.c, forward.E, steps, forward.c, forward.E, 0)
-        for s in range(n_d):
-            for i in range(N):
-                sweep.G[s, i] = 0.0
+                    _finish_lanes(model, group, forward, t - 1, order, k, sweep, sums.log_probs)
         for m in range(n_blocks - 1, -1, -1):
-            first, last = m * steps, min((m + 1) * steps, T)
+            first, last = m * size, min((m + 1) * size, T)
             if m < n_blocks - 1:  # the last block is still there; others are computed again
-                copy_step(heads, heads_E, m, forward.c, forward.E, 0)
-                forward_steps(tiles, evidence, group, forward, first - 1, first, last)
-            _sweep(model, tiles, evidence, group, forward, first, last, sweep, sums)
-
-
-def block_steps(n_cells: int, longest: int) -> int:
-    """Steps to keep at a time: a cache's worth, more where checkpoints would take too much.
-
-    Examples
-    --------
-    >>> block_steps(n_cells=352, longest=100), block_steps(n_cells=352, longest=10**6)
-    (100, 372)
-    """
-    size = 8 * n_cells
-    checkpoints = -(-longest * size // _CHECKPOINT_BYTES)
-    return max(1, min(longest, max(_BLOCK_BYTES // size, checkpoints)))
+                if m > 0:
+                    _keep_head(forward, steps, sweep.heads[m], False)
+                else:
+                    for i in range(sweep.post.size):
+                        steps.E[0, i] = 1.0
+                forward_steps(model, evidence, group, forward, steps, first - 1, first, last)
+            _sweep(model, evidence, group, steps, first, last, sweep, sums)

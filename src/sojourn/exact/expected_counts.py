@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.exact.backward import Sums, block_steps, expect_chunk
-from sojourn.exact.filter import Codes, Floats, tables
-from sojourn.exact.lanes import chain, evidence, longest_first, n_lanes
+from sojourn.exact.backward import expect_chunk
+from sojourn.exact.filter import Codes, Floats, leaving, tables
+from sojourn.exact.layout import (
+    EVERY,
+    block_steps,
+    chain,
+    evidence,
+    longest_first,
+    n_lanes,
+    new_forward,
+    new_group,
+    new_steps,
+    new_sums,
+    new_sweep,
+)
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
@@ -70,29 +82,26 @@ def _chunk_runner(
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
     """The function that a chunk of sequences is given to, as (first, last)."""
     model, offsets = tables(params, initial), sequences.offsets
-    observed, own = Observed(params, sequences), chain(model, params)
-    log_probs = np.empty(len(sequences))
+    observed, log_probs = Observed(params, sequences), np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
     n_x, n_d = params.duration.shape
+    states = np.arange(n_x)
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
         lengths = np.diff(offsets[first : last + 1])
-        W = n_lanes(last - first, n_x * n_d)
-        steps = block_steps(n_x * n_d * W, int(lengths.max()))
+        W, longest = n_lanes(last - first, n_x * n_d), int(lengths.max())
+        own = chain(model, params, W)
+        steps = block_steps(5 * n_x * W, 3 * (n_d + EVERY) * n_x * W, longest)
         B, top = observed.rows(model.B, first, last)
-        sums = Sums(
-            log_probs,
-            np.zeros((n_d, n_x * W)),
-            np.zeros((n_x, n_x * W)),
-            np.zeros((2 * n_d, n_x * W)),
-            np.zeros_like(B),
-            np.zeros((2, n_x * W)),
-            np.zeros(n_x * W),
-            posterior,
+        sums = new_sums(own, B, log_probs, posterior)
+        room = (
+            new_forward(own, W),
+            new_steps(steps + 1, n_x * W, W),
+            new_sweep(own, W, -(-longest // steps)),
         )
-        seen = evidence(observed.codes, offsets, B, labels)
-        expect_chunk(own, seen, longest_first(offsets, first, last), W, steps, sums)
+        seen, order = evidence(observed.codes, offsets, B, labels), longest_first(offsets, *bounds)
+        expect_chunk(own, seen, order, new_group(W), *room, sums)
         observed.add_tops(log_probs, top, first, last)
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
@@ -103,14 +112,17 @@ def _chunk_runner(
         def over_lanes(table: Floats) -> Floats:
             return np.asarray(table.reshape(*table.shape[:-1], n_x, W).sum(axis=-1))
 
-        changes, end = own.A * over_lanes(sums.transition), over_lanes(sums.end)
-        held, down = own.hold * over_lanes(sums.hold)
-        duration = over_lanes(sums.duration[:n_d] + sums.duration[n_d:])
+        changes = np.empty((n_x, n_x))
+        changes[states, (states + states[:, None]) % n_x] = over_lanes(sums.transition)[:n_x]
+        changes *= leaving(params)[0]
+        end, (entered, held, down) = over_lanes(sums.end), over_lanes(sums.last)
+        held, down = model.hold * (held, down)
+        duration = np.vstack([over_lanes(sums.duration)[: n_d - 1], entered]).T
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=np.ascontiguousarray((own.init * over_lanes(sums.initial)).T),
+            initial=model.init * over_lanes(sums.initial).T,
             transition=changes,
-            duration=np.ascontiguousarray((own.D * duration).T),
+            duration=np.ascontiguousarray(params.duration * duration),
             emission=np.ascontiguousarray(emission[:-1].T),
             # What is in the tail of a state of one step leaves it by leaving the state.
             tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),

@@ -191,9 +191,10 @@ def advance(  # type: ignore[no-untyped-def]
         last = stay * alpha[x, n_d - 1]
         for r in range(n_d):  # reads ahead of what it writes, so that it vectorises
             alpha[x, r] = stay * alpha[x, r + 1] + enter * D[x, r]
-        alpha[x, n_d - 1] += hold[0, x] * last
-        if n_d > 1:
-            alpha[x, n_d - 2] = hold[1, x] * last + enter * D[x, n_d - 2]
+        if hold[0, x] > 0.0:  # a state without a tail need not wait for these
+            alpha[x, n_d - 1] += hold[0, x] * last
+            if n_d > 1:
+                alpha[x, n_d - 2] = hold[1, x] * last + enter * D[x, n_d - 2]
 
 
 @njit(**KERNEL)

@@ -21,7 +21,16 @@ from sojourn.exact.filter import (
     p_empty,
     tables,
 )
-from sojourn.exact.lanes import chain, evidence, longest_first, n_lanes, score_chunk
+from sojourn.exact.lanes import score_chunk
+from sojourn.exact.layout import (
+    chain,
+    evidence,
+    longest_first,
+    n_lanes,
+    new_forward,
+    new_group,
+    new_steps,
+)
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -30,9 +39,15 @@ if TYPE_CHECKING:
     from sojourn.exact.params import Params
 
 
+# A sequence of so many symbols is scored alone, under a model of many steps: few are as long, so
+# lanes would stay empty.
+LONG, MANY_STEPS = 1 << 14, 16
+
+
 class Outputs(NamedTuple):
     """What a forward pass fills; an empty array is not wanted."""
 
+    log_probs: Floats = np.empty(0)  # (n,)
     surprise: Floats = np.empty(0)  # (n_total,), or (n_total + n,) with ends
     finals: Floats = np.empty((0, 0, 0))  # alpha at the end of each sequence   (n, n_x, n_d)
 
@@ -47,12 +62,16 @@ def _filter_chunk(model, codes, offsets, empty, first, last, out):  # type: igno
         start, end = offsets[i], offsets[i + 1]
         at = start + i if ends else start
         steps = out.surprise[at : at + end - start]
-        total, _ = filter_steps(init, A, D, B, hold, alpha, -1.0, work, codes, start, end, steps)
+        total, log_scale = filter_steps(
+            init, A, D, B, hold, alpha, -1.0, work, codes, start, end, steps
+        )
         before, total_end = total, total
         if start == end:
             before, total_end = 1.0, empty
         elif ends:
             total_end = ending(alpha, total, stop)
+        if out.log_probs.size > 0:
+            out.log_probs[i] = math.log(total_end) - log_scale if total_end > 0.0 else -np.inf
         if out.surprise.size > 0 and ends:
             value = -math.log(total_end / before) if total_end > 0.0 else np.inf
             out.surprise[at + end - start] = max(0.0, value)
@@ -93,14 +112,20 @@ def log_prob(
     array([-0.69314718,        -inf])
     """
     model, offsets = tables(params, initial), sequences.offsets
-    observed, own = Observed(params, sequences), chain(model, params)
-    out = np.empty(len(sequences))
+    observed, out = Observed(params, sequences), np.empty(len(sequences))
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(model.B, *bounds)
-        W = n_lanes(bounds[1] - bounds[0], params.duration.size)
         order = longest_first(offsets, *bounds)
-        score_chunk(own, evidence(observed.codes, offsets, B), order, W, out)
+        lengths = offsets[order + 1] - offsets[order]
+        n_long = int((lengths >= LONG).sum()) if params.max_duration >= MANY_STEPS else 0
+        for i in order[:n_long]:
+            one = model._replace(B=B), observed.codes, offsets, p_empty(params), i, i + 1
+            _filter_chunk(*one, Outputs(out))
+        W = n_lanes(len(order) - n_long, params.duration.size)
+        own = chain(model, params, W)
+        room = new_group(W), new_forward(own, W), new_steps(0, 0, W)
+        score_chunk(own, evidence(observed.codes, offsets, B), order[n_long:], *room, out)
         observed.add_tops(out, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)

@@ -1,0 +1,294 @@
+"""What the kernels in lanes read and write: tables and evidence laid out for W lanes, and room.
+
+Arrays have the state and then the lane as their last axis, N = n_x W numbers in a row.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.exact.filter import Codes, Floats, Offsets, Tables, leaving, p_empty
+
+if TYPE_CHECKING:
+    from sojourn.exact.params import Params
+
+MAX_LANES = 32
+# Cells of all lanes together that fit in a core's own cache, together with the table of durations.
+MAX_CELLS = 2560
+
+# E is multiplied into the rows this often, and after every step with a factor below the second.
+EVERY = 32
+HARD = 2.0**-24
+
+AT_ONCE = 4  # rows that are added at once
+
+# A block stays in a cache until its backward sweep.
+_BLOCK_BYTES = 1 << 22
+_CHECKPOINT_BYTES = 1 << 26
+
+
+class Chain(NamedTuple):
+    """A model without its emissions, each number repeated for all lanes.
+
+    Rows of A and D are padded with zeros to a multiple of four.
+    """
+
+    init: Floats  # p(not empty, x_1 = x, r remain)                          (n_d, N)
+    A: Floats  # row k: p(no end, next state x | the k-th state after x)     (n_x, N)
+    AT: Floats  # row k: p(no end, the k-th state after y | y)               (n_x, N)
+    D: Floats  # durations below n_d                                         (n, N)
+    S: Floats  # row j: P(j < duration - 1 < n)                              (n, N)
+    ones: Floats  # (n, N)
+    last: Floats  # D of n_d; of n_d: what is held, what counts down         (3, N)
+    stop: Floats  # p(ends | last step of a stay); empty without ends        (n_x,) or (0,)
+    empty: float  # probability of a sequence without symbols
+    n: int
+
+
+class Evidence(NamedTuple):
+    """What is observed: p(observation at t | state) is row ``rows[t]`` of B, the last if -1."""
+
+    rows: Codes  # (n_total,)
+    labels: Codes  # the state where it is known, -1 where not; empty for none  (n_total,) or (0,)
+    offsets: Offsets  # (n + 1,)
+    B: Floats  # likelihoods, at most one; the last row is of ones           (n_rows + 1, n_x)
+    hard: NDArray[np.bool_]  # whether a row has entries below `HARD`         (n_rows + 1,)
+
+
+class Group(NamedTuple):
+    """The sequences side by side: where each begins in the evidence, and how many steps it has."""
+
+    begins: Offsets  # (W,)
+    lengths: Offsets  # the longest first                                     (W,)
+
+
+class Steps(NamedTuple):
+    """The forward pass as the backward pass needs it, one row per step; all empty for scores."""
+
+    f: Floats  # (n_rows, N)
+    b: Floats  # (n_rows, N)
+    E: Floats  # (n_rows, N)
+    out: Floats  # (n_rows, N)
+    top: Floats  # (n_rows, N)
+    power: Offsets  # of two, by which a lane was divided                     (n_rows, W)
+    flag: NDArray[np.bool_]  # lanes that were settled                        (n_rows, W)
+    settled: NDArray[np.bool_]  # whether any lane was                        (n_rows,)
+
+
+class Forward(NamedTuple):
+    """The forward pass of a group after some step."""
+
+    f: Floats  # (N,)
+    b: Floats  # (N,)
+    E: Floats  # (N,)
+    out: Floats  # twice                                                      (2 N + ...,)
+    top: Floats  # (N,)
+    recent: Floats  # f of this step and those before it, from row at[0] on  ((n + EVERY) N,)
+    down: Floats  # the same of g                                            ((n + EVERY) N,)
+    ahead: Floats  # part of `out` of the next step, if that is odd           (N,)
+    sums: Floats  # room                                                      (N,)
+    total: Floats  # the sum of alpha, where it was needed                    (W,)
+    flag: NDArray[np.bool_]  # lanes whose E is to join f, g and top          (W,)
+    power: Offsets  # by which power of two these were divided                (W,)
+    shifts: Offsets  # all powers of two so far                               (W,)
+    which: Offsets  # rows of factors                                         (W,)
+    at: Offsets  # and the row that the step is kept in                       (2,)
+
+
+def chain(model: Tables, params: Params, W: int) -> Chain:
+    """The tables of a model, laid out for W lanes."""
+    n_x, n_d = params.duration.shape
+    n, states, A = n_d - 1, np.arange(n_x), leaving(params)[0]
+    D = model.D.T[:n]
+    after = (states + states[:, None]) % n_x
+    return Chain(
+        init=tiled(model.init.T, W),
+        A=tiled(A[after, states], W, AT_ONCE),
+        AT=tiled(A[states, after], W, AT_ONCE),
+        D=tiled(D, W, AT_ONCE, 1),
+        S=tiled(np.cumsum(D[::-1], axis=0)[::-1], W, AT_ONCE),
+        ones=tiled(np.ones_like(D), W, AT_ONCE),
+        last=tiled(np.vstack([model.D[:, n], model.hold]), W),
+        stop=model.stop,
+        empty=p_empty(params),
+        n=n,
+    )
+
+
+def tiled(table: Floats, W: int, multiple: int = 1, more: int = 0) -> Floats:
+    """Each number of the rows repeated W times; rows of zeros up to a multiple, and some more."""
+    n, n_x = table.shape
+    found = aligned(-(-n // multiple) * multiple + more, n_x * W)
+    found[:n] = np.repeat(table, W, axis=1)
+    return found
+
+
+def aligned(*shape: int) -> Floats:
+    """Zeros that begin where a line of the cache does."""
+    size = math.prod(shape)
+    room = np.zeros(size + 8)
+    begin = -(room.ctypes.data // 8) % 8
+    return room[begin : begin + size].reshape(shape)
+
+
+def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = None) -> Evidence:
+    """Codes and rows of factors, as in `observed`, as the lanes read them."""
+    known = np.empty(0, dtype=np.int32) if labels is None else labels
+    # All of one type, so that kernels are compiled once.
+    hard = reduce(np.minimum, B.T) < HARD  # faster than B.min(axis=1), of short rows
+    return Evidence(_read_only(codes), _read_only(known), offsets, B, hard)
+
+
+def _read_only(codes: Codes) -> Codes:
+    view = codes.view()
+    view.flags.writeable = False
+    return view
+
+
+def n_lanes(n: int, n_cells: int) -> int:
+    """Sequences to take side by side, of n with so many cells each: groups are alike in size.
+
+    Examples
+    --------
+    >>> n_lanes(1, 24), n_lanes(33, 24), n_lanes(33, 320)
+    (1, 20, 8)
+    """
+    if n < 2:
+        return 1
+    most = min(MAX_LANES, max(4, MAX_CELLS // n_cells // 4 * 4))
+    n_groups = -(-n // most)
+    return -(-n // n_groups // 4) * 4  # whole vector registers
+
+
+def new_forward(model: Chain, W: int) -> Forward:
+    """Room for the forward pass of W lanes."""
+    N = model.last.shape[1]
+    return Forward(
+        f=aligned(N),
+        b=aligned(N),
+        E=aligned(N),
+        out=aligned(2 * N + AT_ONCE * W),
+        top=aligned(N),
+        recent=new_window(model),
+        down=new_window(model),
+        ahead=aligned(N),
+        sums=aligned(N),
+        total=np.zeros(W),
+        flag=np.zeros(W, np.bool_),
+        power=np.zeros(W, np.int64),
+        shifts=np.zeros(W, np.int64),
+        which=np.zeros(W, np.int64),
+        at=np.zeros(2, np.int64),
+    )
+
+
+def new_steps(n_rows: int, N: int, W: int) -> Steps:
+    """Room for so many steps."""
+    return Steps(
+        f=aligned(n_rows, N),
+        b=aligned(n_rows, N),
+        E=aligned(n_rows, N),
+        out=aligned(n_rows, N),
+        top=aligned(n_rows, N),
+        power=np.zeros((n_rows, W), np.int64),
+        flag=np.zeros((n_rows, W), np.bool_),
+        settled=np.zeros(n_rows, np.bool_),
+    )
+
+
+def new_window(model: Chain) -> Floats:
+    """Room for the last n rows, which begin one row earlier at each step."""
+    return aligned((len(model.D) + EVERY) * model.last.shape[1])
+
+
+def longest_first(offsets: Offsets, first: int, last: int) -> Offsets:
+    """Sequences `first` to ``last - 1``, the longest first."""
+    lengths = np.diff(offsets[first : last + 1])
+    return first + np.argsort(-lengths, kind="stable")
+
+
+def new_group(W: int) -> Group:
+    """Room for W sequences."""
+    return Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
+
+
+class Sums(NamedTuple):
+    """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
+
+    log_probs: Floats  # one per sequence                                    (n,)
+    initial: Floats  # (n_d, N)
+    transition: Floats  # row k: to the k-th state after it                  (n_x, N)
+    duration: Floats  # below n_d                                            (n, N)
+    emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
+    last: Floats  # entered at n_d, held there, and counting down from it    (3, N)
+    end: Floats  # (N,)
+    gamma: Floats  # p(state at t | sequence), or empty                      (n_total, n_x)
+
+
+class Sweep(NamedTuple):
+    """What the backward pass of a group needs."""
+
+    G: Floats  # of step t and those after it, from row at[0] on             ((n + EVERY) N,)
+    V: Floats  # (N,)
+    post: Floats  # p(x_t = x)                                               (N,)
+    H: Floats  # (N,)
+    ahead: Floats  # part of H of the step before                            (N,)
+    waiting: Floats  # f of an odd step, whose durations are not yet counted  (1, N)
+    twice: Floats  # w, twice                                                 (2 N + ...,)
+    leave: Floats  # Σ_x A[., x] w[x]                                         (N,)
+    p: Floats  # of each lane, as scaled at its end; zero if impossible      (W,)
+    # The row of G; that of the step, in memory so that the compiler does not reason about it;
+    # whether one is waiting; whether `ahead` is known.
+    at: Offsets  # (4,)
+    heads: Floats  # the forward pass before each block                       (n_heads, 3, ...)
+
+
+def new_sums(model: Chain, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
+    """Zeros."""
+    return Sums(
+        log_probs=log_probs,
+        initial=aligned(*model.init.shape),
+        transition=aligned(*model.A.shape),
+        duration=aligned(*model.D.shape),
+        emission=np.zeros_like(B),
+        last=aligned(*model.last.shape),
+        end=aligned(model.last.shape[1]),
+        gamma=gamma,
+    )
+
+
+def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
+    """Room for the backward pass of W lanes."""
+    N, window = model.last.shape[1], new_window(model)
+    return Sweep(
+        G=window,
+        V=aligned(N),
+        post=aligned(N),
+        H=aligned(N),
+        ahead=aligned(N),
+        waiting=aligned(1, N),
+        twice=aligned(2 * N + AT_ONCE * W),
+        leave=aligned(N),
+        p=np.zeros(W),
+        at=np.zeros(4, np.int64),
+        heads=aligned(n_heads, 3, len(window)),
+    )
+
+
+def block_steps(n_numbers: int, n_head: int, longest: int) -> int:
+    """Steps to keep at a time: a cache's worth, more where checkpoints would take too much.
+
+    A step takes so many numbers, and so does the head of a block.
+
+    Examples
+    --------
+    >>> block_steps(40, 1000, longest=100), block_steps(40, 1000, longest=10**6)
+    (100, 13107)
+    """
+    checkpoints = -(-longest * 8 * n_head // _CHECKPOINT_BYTES)
+    return max(1, min(longest, max(_BLOCK_BYTES // (8 * n_numbers), checkpoints)))
