@@ -13,7 +13,7 @@ from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.spectral.answers import log_prob
 from sojourn.spectral.choice import choose_trees, grow_pasts, learn_contexts
-from sojourn.spectral.search import WORTH_MIXING, mixed
+from sojourn.spectral.search import WORTH_MIXING, best_mixture
 
 PARAMS = Params.random(3, 4, 4, rng=0)
 DATA = PARAMS.sample(500, 40, rng=1)
@@ -134,7 +134,7 @@ def test_context_tree_is_as_deep_as_it_pays():
 def test_weight_is_the_best_of_all_weights():
     rng = np.random.default_rng(0)
     p, beside = rng.beta(2, 3, 500), rng.beta(2, 3, 500)
-    weight, score = mixed(p, beside)
+    weight, score = best_mixture(p, beside)
     scores = [np.log(a * p + (1 - a) * beside).mean() for a in np.linspace(0, 1, 1001)]
     assert score >= max(scores) - 1e-9
     assert weight == pytest.approx(np.linspace(0, 1, 1001)[np.argmax(scores)], abs=1e-3)
@@ -142,10 +142,10 @@ def test_weight_is_the_best_of_all_weights():
 
 def test_mixture_that_gains_nothing_is_its_better_half():
     p = np.random.default_rng(0).beta(2, 3, 500)
-    assert mixed(p, 0.9 * p) == (1.0, np.log(p).mean())
-    assert mixed(0.9 * p, p) == (0.0, np.log(p).mean())
+    assert best_mixture(p, 0.9 * p) == (1.0, np.log(p).mean())
+    assert best_mixture(0.9 * p, p) == (0.0, np.log(p).mean())
     noise = 1 + WORTH_MIXING / 10 * np.sin(np.arange(500))
-    assert mixed(p, p * noise)[0] in (0.0, 1.0)
+    assert best_mixture(p, p * noise)[0] in (0.0, 1.0)
 
 
 def test_gain_that_fitting_explains_is_not_a_gain():
@@ -154,8 +154,10 @@ def test_gain_that_fitting_explains_is_not_a_gain():
     p = rng.beta(2, 3, 2000)
     beside = p * (1 + 0.003 + 0.05 * rng.standard_normal(2000))
     assert np.log(beside).mean() > np.log(p).mean() + WORTH_MIXING
-    assert mixed(p, beside)[0] == 1.0
-    assert mixed(np.tile(p, 10), np.tile(beside, 10))[0] < 1.0  # of ten times as many, it is one
+    assert best_mixture(p, beside)[0] == 1.0
+    assert (
+        best_mixture(np.tile(p, 10), np.tile(beside, 10))[0] < 1.0
+    )  # of ten times as many, it is one
 
 
 # ---- the sample ---------------------------------------------------------------------------------

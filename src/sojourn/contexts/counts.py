@@ -21,7 +21,17 @@ from sojourn.checks import check_arrays
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
 from sojourn.contexts.tables import Table, cells, summed
-from sojourn.contexts.trees import Codes, Flat, Ints, Tree, cut, lay_out, locate, pruned, stays
+from sojourn.contexts.trees import (
+    Codes,
+    Flat,
+    Ints,
+    Tree,
+    cut,
+    kept_ancestors,
+    lay_out,
+    locate,
+    pruned,
+)
 from sojourn.errors import SojournError
 from sojourn.scale.threads import n_threads, shared_out
 
@@ -81,10 +91,10 @@ class Trees:
 
         Of the pasts, which a context tree uses, those that at least `least` positions reached stay.
         """
-        pasts, number = pruned(self.pasts, stays(self.pasts, self.past_context, least))
+        pasts, number = pruned(self.pasts, kept_ancestors(self.pasts, self.past_context, least))
         context = np.empty(pasts.n_nodes, np.int32)
         context[number] = self.past_context
-        futures, _ = pruned(self.futures, stays(self.futures, self.future_context))
+        futures, _ = pruned(self.futures, kept_ancestors(self.futures, self.future_context))
         alone = np.arange(futures.n_nodes, dtype=np.int32)
         return replace(
             self, pasts=pasts, futures=futures, past_context=context, future_context=alone
@@ -156,7 +166,7 @@ class ContextCounts:
 
     def follows_of(self, trees: Trees, least: float) -> Table:
         """What follows the pasts of ``trees.pruned(least)``, trees being a cut of these."""
-        _, number = pruned(trees.pasts, stays(trees.pasts, trees.past_context, least))
+        _, number = pruned(trees.pasts, kept_ancestors(trees.pasts, trees.past_context, least))
         node, symbol = np.divmod(self.follows.keys, np.uint64(trees.n_symbols + 1))
         keys = number[node.astype(np.int64)].astype(np.uint64) * np.uint64(trees.n_symbols + 1)
         return summed(keys + symbol, self.follows.counts, len(number) * (trees.n_symbols + 1))

@@ -167,7 +167,7 @@ def learn_followers(
     C = _with_ancestors(tree, follows)
     totals = np.asarray(C.sum(axis=1), np.float64).ravel()
     counted = (C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data)
-    speaks = features(tree, *counted, totals)
+    evidence = features(tree, *counted, totals)
     if weights is None:
         weights = USUAL
         if heldout is not None:
@@ -175,8 +175,8 @@ def learn_followers(
             at = at[heldout.codes[at] < tree.n_symbols + ends]
             met = (locate(tree, heldout)[at], heldout.codes[at])
             paths = _paths(*met, tree.parent, *counted, totals)
-            weights = learn_weights(speaks, paths, 1.0 / (tree.n_symbols + ends))
-    trust = np.where(totals > 0, trust_of(speaks, weights), 0.0)
+            weights = learn_weights(evidence, paths, 1.0 / (tree.n_symbols + ends))
+    trust = np.where(totals > 0, trust_of(evidence, weights), 0.0)
     return Followers(tree.parent, *counted, trust, tree.n_symbols), weights
 
 

@@ -278,7 +278,7 @@ def cut(tree: Tree, split_at: float) -> tuple[Codes, int]:
     return label, n
 
 
-def stays(tree: Tree, context: Codes, least: float = np.inf) -> Codes:
+def kept_ancestors(tree: Tree, context: Codes, least: float = np.inf) -> Codes:
     """Each node, or the nearest one above it that is left when the tree is pruned.
 
     Left are the contexts, which are those of a cut, and below them the nodes that at least `least`

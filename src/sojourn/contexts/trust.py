@@ -1,12 +1,12 @@
 """How far a node of the context tree is trusted beside its parent: λ = σ(w · f).
 
-What speaks for a node, f, is how often it was met, how varied what followed it is, and above all
+The evidence f for a node is how often it was met, how varied what followed it is, and above all
 how clearly that differs from what followed its parent: the log-likelihood ratio of the two beside
 its degrees of freedom; the root is compared with the uniform distribution. Where nothing differs,
 as beyond the memory of the data, nodes are passed over, however often they were met.
 
-The weights w are learned on held-out positions: Newton's method, the curvature being the sum of
-squared gradients, as it is at a maximum. A penalty draws them to `USUAL`.
+The weights w are learned on held-out positions by damped Newton steps, with the sum of the outer
+products of the positions' gradients as curvature. A quadratic penalty draws them to `USUAL`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.contexts.trees import BY_LENGTH, Codes, Ints, Tree
 
 Floats = NDArray[np.float64]
 
-# Weights that serve birdsong, event logs, program code, text and simulated data alike.
+# Weights of the columns of `features` that serve birdsong, logs, code, text and simulations alike.
 USUAL = np.array([-1.09, 1.41, -1.04, 2.83, -4.53, -0.94, 1.94, -0.32, -3.7, -0.36, 0.56, 1.49])
 PENALTY = 0.3
 STEPS = 25
@@ -29,7 +29,7 @@ LEAST_DAMPING, MOST_DAMPING = 0.1, 1e4
 
 
 def features(tree: Tree, first: Ints, symbol: Codes, count: Ints, totals: Floats) -> Floats:
-    """What speaks for each node or against it, (n_nodes, len(USUAL))."""
+    """The evidence for each node, (n_nodes, len(USUAL))."""
     parent = np.maximum(tree.parent, 0)
     depth, ratio, once = _compared(tree.parent, first, symbol, count, totals, tree.n_symbols + 1)
     variety = np.diff(first).astype(float)
@@ -44,7 +44,7 @@ def features(tree: Tree, first: Ints, symbol: Codes, count: Ints, totals: Floats
         np.log1p(depth),
         n / 3,
         v / 2,
-        np.log((once + 0.5) / (totals + 1.0)) / 3,  # as Good and Turing: what is new will come
+        np.log((once + 0.5) / (totals + 1.0)) / 3,  # Good and Turing's share of what is new
         np.log1p(2.0 * ratio) / 2,
         differs,
         n * n / 25,
@@ -121,7 +121,7 @@ def _compared(parent, first, symbol, count, totals, n):  # type: ignore[no-untyp
 def _slope(features, begin, share, node, trust, uniform, above, slope, curvature):  # type: ignore[no-untyped-def]
     """The log-likelihood of the positions; adds its slope and, below the diagonal, curvature."""
     k = features.shape[1]
-    mine = np.zeros(k)
+    gradient = np.zeros(k)
     value = 0.0
     for t in range(len(begin) - 1):
         p = uniform
@@ -129,16 +129,16 @@ def _slope(features, begin, share, node, trust, uniform, above, slope, curvature
             above[j - begin[t]] = p
             p += trust[node[j]] * (share[j] - p)
         value += np.log(p)
-        mine[:] = 0.0
+        gradient[:] = 0.0
         rest = 1.0 / p
         for j in range(begin[t], begin[t + 1]):
             a = trust[node[j]]
             pull = rest * (share[j] - above[j - begin[t]]) * a * (1.0 - a)
             rest *= 1.0 - a
             for i in range(k):
-                mine[i] += pull * features[node[j], i]
+                gradient[i] += pull * features[node[j], i]
         for i in range(k):
-            slope[i] += mine[i]
+            slope[i] += gradient[i]
             for h in range(i + 1):
-                curvature[i, h] += mine[i] * mine[h]
+                curvature[i, h] += gradient[i] * gradient[h]
     return value

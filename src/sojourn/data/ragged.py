@@ -26,7 +26,7 @@ Symbols = list[str | None] | list[int | None]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ragged:
-    """The four arrays of `Sequences`, which adds the ways to make and convert them."""
+    """Codes, offsets, vocabulary and ids, with times where there are; `Sequences` makes them."""
 
     codes: NDArray[np.int32]
     offsets: NDArray[np.int64]

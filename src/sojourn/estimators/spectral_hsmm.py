@@ -172,7 +172,7 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             return self._learn(counted(data, self._window_tally(data.n_symbols)), data)
         trees, planned = self._grown(data)  # contexts of variable length
         moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
-        return self._learn(moments, data, planned)  # one SVD
+        return self._learn(moments, data, planned)  # rank and mixture by what was held out
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: counts add up.

@@ -30,13 +30,13 @@ from sojourn.spectral.search import FIRST_RANKS, RANKS, ContextTrial, Search
 
 # Positions that a context needs to be split at the least, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
-# Positions that a past of the context tree needs to be split: one in so many of all, within these.
+# A past of the context tree is split at n / PART positions, at least FEWEST and at most FINEST.
 PART, FEWEST = 50_000, 4
-# Positions that a context needs to be split: the sizes compared, from coarse to fine, the first
-# being at most this part of all.
+# Positions that a context needs to be split: the sizes compared, from coarse to fine, none above
+# n / COARSEST.
 SIZES = (160_000, 60_000, 25_000, 10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
 COARSEST = 4
-# Sizes compared again on all that was counted, and how near the best these are, in nats.
+# Sizes compared again on all that was counted, and how near the best they are (nats).
 CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 # The largest rank; a step with operators that symbols share takes the cube of it.
@@ -106,7 +106,7 @@ def choose_trees(
                 return []
             return search.walk(counts.grouped(cut), size, ranks, near, seed)
 
-        if not search.improved(each(compare, sizes[first : first + 2], n_jobs)):
+        if not search.add(each(compare, sizes[first : first + 2], n_jobs)):
             break
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
@@ -212,7 +212,7 @@ def _best(
         lambda cut: search.walk(cut[1], cut[0], ranks, near, seed), [*cuts.items()], n_jobs
     )
     search.trials.extend(trial for walk in walks for trial in walk)
-    best = search.largest
+    best = search.chosen
     cut = cuts[best.split_at]
     assert search.heldout is not None
     operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed)

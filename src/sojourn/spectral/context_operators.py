@@ -7,9 +7,10 @@ scaling of canonical correlation:
     M_o = (S² + R)⁻¹ S Uᵀ D_u^-½ H_o Ṽ,   p(o | q) = q M_o w,   w = Vᵀ D_v^½ 1.
 
 A state q is what the futures are expected to be, in the coordinates Ṽ: that of a past context u is
-row u of D_u⁻¹ H Ṽ, that before the first symbol the mean of Ṽ over first futures. The ridge R is
-the variance that counting adds to S². The end needs no operator: its probability is that of the
-futures that begin with it. Where ends are not predicted, futures that reach one are left out.
+row u of D_u⁻¹ H Ṽ, that before the first symbol the mean of Ṽ over first futures. R is a part, the
+ridge, of the variance that counting adds to S²; the first direction has none. The end needs no
+operator: its probability is that of the futures that begin with it. Where ends are not predicted,
+futures that reach one are left out.
 """
 
 from __future__ import annotations

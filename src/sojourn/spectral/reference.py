@@ -7,10 +7,12 @@ runs. The steps, in the order of this file:
     pasts, futures = grow(past_readings, m), grow(future_readings, m)  # contexts
     counts = count(rows, pasts, futures, n_o)                          # one pass
     model = learn(counts, k)                                           # one SVD
-    surprise(row, model, counts, pasts)                                # the filter
+    filtered(row, model, counts, pasts)                                # the filter
+    follow(rows, pasts, n_o)                                           # the context tree beside it
 
-`SpectralHSMM` mixes the filter's predictions with those of a context tree (`follow`), holds out a
-fifth of the rows, and takes the m, the k and the mixture that give these the most likelihood.
+`SpectralHSMM` mixes the filter's predictions with those of a context tree (`follow`; where ends are
+not predicted, given that there is none). It holds out about a fifth of the rows, chooses m, k, the
+ridge and the weight of the mixture by their likelihood, and then learns again from all rows.
 The method comes from I. Melnyk and A. Banerjee, "A Spectral Algorithm for Inference in Hidden
 semi-Markov Models" (arXiv 1407.3422), whose windows of fixed offsets are in `paper`.
 """
@@ -30,7 +32,7 @@ from sojourn.contexts.trees import BUCKETS
 Row = Sequence[int | None]
 Reading = tuple[Any, ...]
 EDGE, MISSING = "edge", "missing"  # the start or end of a row; a symbol that is not known
-RIDGE, EPSILON = 0.1, 1e-5
+RIDGE, ASTRAY = 0.1, 20.0
 SMOOTHING = 20.0
 
 
@@ -57,8 +59,8 @@ def future(row: Row, t: int) -> Reading:
 def grow(readings: Sequence[Reading], m: float) -> Callable[[Reading], Reading]:
     """A tree of readings, as the function that gives the context of one: a part of its beginning.
 
-    A node that m readings begin with is split by their next token. Children with fewer than m/2,
-    but for those that close, share one context with what ends at their parent.
+    A node that m readings begin with is split by their next token. Children with fewer than m/2
+    share the context of what ends at their parent, but for those at the start or end of a row.
     """
     met: Counter[Reading] = Counter([()] * len(readings))
     layer, depth = list(readings), 0
@@ -115,11 +117,11 @@ class Model(NamedTuple):
 def learn(counts: Counts, k: int, ends: bool = False, ridge: float = RIDGE) -> Model:
     """Operators from counts; contexts are one-hot, so the scaling is canonical correlation's.
 
-    Where lengths say nothing, futures that reach the end are left out.
+    Where ends are not predicted, futures that reach the end are left out.
     """
     used = np.array([ends or f[-1:] != (EDGE,) for f in counts.futures])
     H, H_o, first = counts.H[:, used], counts.H_o[:, :, used], counts.first[used]
-    some, n = H.sum(axis=1) > 0, H.sum()  # some pasts were only met before an end
+    some, n = H.sum(axis=1) > 0, H.sum()  # some pasts have no other futures
     d_u, d_v = np.where(some, H.sum(axis=1), np.inf) ** -0.5, H.sum(axis=0) ** -0.5
     U, s, Vt = np.linalg.svd(d_u[:, None] * H * d_v, full_matrices=False)
     U, s, V = U[:, :k], s[:k], Vt[:k].T  # D_u^-½ H D_v^-½ ≈ U S Vᵀ
@@ -138,20 +140,23 @@ def learn(counts: Counts, k: int, ends: bool = False, ridge: float = RIDGE) -> M
 def surprise(row: Row, model: Model, counts: Counts, pasts: Any, ends: bool = False) -> Any:
     """-log p of each symbol given those before it, and of the end, by the normalised filter.
 
-    Predictions are cut below at ε and made to sum to one; the state moves by what it predicted
-    itself. Where that was less than ε, it restarts at the state of the past.
+    Predictions are cut below at ε and made to sum to one; the state is divided by the prediction
+    before it was cut. Where that is less than ε, or predictions that were cut sum to much more than
+    one, the state restarts at that of the past.
     """
     out: list[float] = []
     q, n_o = model.start, len(model.M)
+    epsilon = min(1e-5, 1e-3 / n_o)
     for t, symbol in enumerate((*row, EDGE)):
         raw = model.emit[: n_o + ends] @ q
-        p = np.maximum(raw, EPSILON) / np.maximum(raw, EPSILON).sum()
+        cut = np.maximum(raw, epsilon)
+        p = cut / cut.sum()
         if symbol == EDGE:
             return np.array([*out, -np.log(p[n_o])] if ends else out)
         here = raw[:n_o].sum() if symbol is None else raw[symbol]
         out.append(0.0 if symbol is None else -np.log(p[symbol]))
         move = model.M.sum(axis=0) if symbol is None else model.M[symbol]
-        if here >= EPSILON:
+        if here >= epsilon and cut.sum() < ASTRAY:
             q = q @ move / here
         else:
             q = model.restart[counts.pasts[pasts(past(row[: t + 1], t + 1))]]

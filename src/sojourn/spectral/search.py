@@ -1,4 +1,4 @@
-"""Held-out pieces as the judge: ranks of one tree compared, and how much context tree pays.
+"""Ranks and sizes of trees compared by held-out likelihood.
 
 The model is a mixture: a filter over contexts (spectral) beside a context tree. Trials are judged
 by pieces of data that were not counted, with the best weight of both.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.followers import Followers, learn_followers
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import Codes, Flat, lay_out, locate, positions, stays
+from sojourn.contexts.trees import Codes, Flat, kept_ancestors, lay_out, locate, positions
 from sojourn.contexts.trust import USUAL
 from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
 from sojourn.spectral.filter import context_filter, run_filter
@@ -30,10 +30,10 @@ WORSE = 0.003
 PATIENCE = 3  # trees in a row that are no better than a coarser one
 # Outcomes times symbols, which is what judging a size costs.
 MAX_JUDGED = 1 << 27
-# A mixture that gains less than this is the operators or the tree alone; and numbers that were
-# fitted to the outcomes that judge it.
+# The least gain, in nats per outcome, for which a mixture keeps both of its parts; and how many
+# numbers were fitted to the outcomes that judge it (weights of trust, and of the mixture).
 WORTH_MIXING, FITTED = 1e-4, len(USUAL) + 1
-TIE = 1e-4  # nats per outcome that do not tell two ranks apart
+TIE = 1e-4  # nats per outcome that are too few to distinguish two ranks
 # Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
 # that more of them must gain.
 LEAST, WORTH_NODES = (np.inf, 10_000, 3_000, 1_000, 300, 100, 30, 0), 1e-5
@@ -71,12 +71,12 @@ class Heldout:
         filter = context_filter(operators, self.ends)
         return run_filter(filter, self.flat, contexts[self.nodes], self.fresh)[0][self.at]
 
-    def shallow(self, at: Codes) -> Floats:
+    def prob_of_tree(self, at: Codes) -> Floats:
         """The probability of each outcome under the context tree with nodes replaced."""
         return self.followers.prob(at[self.nodes[self.at]], self.flat.codes[self.at], self.ends)
 
 
-def mixed(p: Floats, beside: Floats) -> tuple[float, float]:
+def best_mixture(p: Floats, beside: Floats) -> tuple[float, float]:
     """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture."""
     lo, hi = 0.0, 1.0
     for _ in range(20):  # the slope falls with the weight
@@ -132,11 +132,11 @@ class Search:
         return max(self.trials, key=lambda trial: (trial.score, trial.alone))
 
     @property
-    def largest(self) -> ContextTrial:
-        """The largest rank that is as good as the best: the model is learned from more than it.
+    def chosen(self) -> ContextTrial:
+        """The largest rank that ties with the best: the final model sees more data than trials do.
 
-        Where the context tree alone is best, the operators still look further ahead than one step:
-        the best by themselves.
+        Where the context tree alone is best, the operators that are best alone: they still look
+        further ahead than one step.
         """
         if self.best.weight == 0.0:
             return max((t for t in self.trials if t.weight == 0.0), key=lambda t: t.alone)
@@ -157,8 +157,8 @@ class Search:
         hopeful = (r for r in FIRST_RANKS if behind.get(r, 0.0) < HOPELESS)
         return [self.best.rank, *hopeful]
 
-    def improved(self, found: list[list[ContextTrial]]) -> bool:
-        """Take the trials of finer and finer trees; whether a still finer one is worth a try."""
+    def add(self, found: list[list[ContextTrial]]) -> bool:
+        """Add the trials of finer and finer trees; whether a still finer one is worth a try."""
         for trials in found:
             if not trials:
                 return False
@@ -176,7 +176,7 @@ class Search:
         assert self.heldout is not None
         sizes = (trees.n_pasts, trees.n_futures, operators.rank, ridge)
         prob = self.heldout.prob(operators, trees.past_context)
-        judged = (*mixed(prob, self.heldout.beside), float(np.log(prob).mean()), len(prob))
+        judged = (*best_mixture(prob, self.heldout.beside), float(np.log(prob).mean()), len(prob))
         found = ContextTrial(split_at, *sizes, *judged)
         self.probs[found] = prob
         return found
@@ -189,8 +189,10 @@ class Search:
         assert self.heldout is not None
         found = []
         for least in LEAST:
-            beside = self.heldout.shallow(stays(trees.pasts, trees.past_context, least))
-            found.append((*mixed(self.probs[trial], beside), least))
+            beside = self.heldout.prob_of_tree(
+                kept_ancestors(trees.pasts, trees.past_context, least)
+            )
+            found.append((*best_mixture(self.probs[trial], beside), least))
         most = max(score for _, score, _ in found)
         weight, score, least = next(f for f in found if f[1] >= most - WORTH_NODES)
         return replace(trial, weight=weight, score=score), least
