@@ -191,11 +191,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             self.centre_ = float(np.median(scores))
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
         self.typical_ = typical(sequences, self.calibration_.scores)
-        # Steps of one state and symbol have nearly one surprise, which differs a little from fold
-        # to fold; so a model of few parameters is compared with itself, which it hardly overfits.
-        alone = self.model_ if self.model_.has_states else None
-        pairs = [(alone or self._fold_model(fold), part.known) for fold, part in enumerate(held)]
-        self.steps_ = learn_steps([row for pair in pairs for row in observed(*pair)])
+        pairs = [(self._fold_model(fold), part.known) for fold, part in enumerate(held)]
+        rows = [row for pair in pairs for row in observed(*pair)]
+        alone = observed(self.model_, sequences) if self.model_.has_states else rows
+        self.steps_ = learn_steps(rows, list(alone))
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:

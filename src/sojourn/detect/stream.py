@@ -110,12 +110,19 @@ def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
         yield steps[code >= 0]
 
 
-def learn_steps(rows: Sequence[Floats]) -> NormalSteps:
-    """From the surprises of observed steps of sequences held out of the fit."""
+def learn_steps(rows: Sequence[Floats], own: Sequence[Floats]) -> NormalSteps:
+    """From the surprises of observed steps of sequences held out of the fit, and of its own model.
+
+    Steps of one state and symbol have nearly one surprise, which differs a little from fold to
+    fold: single steps are compared with those of the model of all sequences. Means of steps are
+    not so, and would be too low where the model has seen the sequences.
+    """
     from scipy.signal import lfilter
 
-    rows = [np.minimum(row, MOST_SURPRISE) for row in rows if len(row)]
-    rows = rows or [np.zeros(1)]
+    rows, own = (
+        [np.minimum(row, MOST_SURPRISE) for row in some if len(row)] or [np.zeros(1)]
+        for some in (rows, own)
+    )
     every = np.concatenate(rows)
     usual = float(every.mean())
     means = [lfilter([1 - KEEP], [1, -KEEP], row, zi=[KEEP * usual])[0] for row in rows]
@@ -126,7 +133,8 @@ def learn_steps(rows: Sequence[Floats]) -> NormalSteps:
     surprise, recent = learn_tail(every), learn_tail(after)
     pairs = zip(later.tolist(), after.tolist(), strict=True)
     lower = [min(surprise.pvalue(a), recent.pvalue(b)) for a, b in pairs]
-    return NormalSteps(usual, surprise, recent, learn_tail(-np.log(lower)))
+    alone = learn_tail(np.concatenate(own))
+    return NormalSteps(usual, alone, recent, learn_tail(-np.log(lower)))
 
 
 class AlarmStream:
