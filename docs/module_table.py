@@ -1,4 +1,4 @@
-"""The tables of modules on the page about the architecture, made from the modules themselves."""
+"""Floor plan and tables of modules of the page about the architecture, made from the modules."""
 
 import ast
 import re
@@ -24,9 +24,37 @@ def write(app) -> None:
                 first = _line(_docstring(module).partition("\n\n")[0])
                 lines.append(f"| `{inside.removesuffix('.__init__')}` | {first} |")
         lines.append("")
-    target = FOLDER / "generated" / "modules.md"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text("\n".join(lines), "utf-8")
+    target = FOLDER / "generated"
+    target.mkdir(exist_ok=True)
+    (target / "modules.md").write_text("\n".join(lines), "utf-8")
+    (target / "floors.html").write_text(_floors(), "utf-8")
+
+
+def _floors() -> str:
+    """Packages by floor, the highest first: each imports only from floors below its own."""
+    uses = {
+        path.parent.name: set(
+            re.findall(
+                r"^(?:from|import) sojourn\.(\w+)",
+                "\n".join(module.read_text("utf-8") for module in path.parent.rglob("*.py")),
+                flags=re.MULTILINE,
+            )
+        )
+        - {path.parent.name, "errors", "checks"}
+        for path in PACKAGE.glob("*/__init__.py")
+    }
+    floor: dict[str, int] = {}
+    while len(floor) < len(uses):
+        ready = [name for name in uses if name not in floor and uses[name] <= set(floor)]
+        floor |= {name: 1 + max((floor[u] for u in uses[name]), default=0) for name in ready}
+    rows = []
+    for level in sorted(set(floor.values()), reverse=True):
+        boxes = "".join(
+            f'<a href="#{name}">{name}</a>' for name in sorted(floor) if floor[name] == level
+        )
+        rows.append(f"<div>{boxes}</div>")
+    rows.append("<div><span>errors, checks</span></div>")
+    return f'<div class="floors">{"".join(rows)}</div>'
 
 
 def _layer(path: Path) -> int:

@@ -77,7 +77,7 @@ TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "Emissions": (
-        ("sensors",),
+        ("sensors", "extending"),
         (
             "sojourn.emissions.Gaussian",
             "sojourn.emissions.StudentT",
