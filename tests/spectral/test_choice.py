@@ -115,6 +115,15 @@ def test_beats_the_context_tree_where_states_last():
     assert both > tree + 20  # nats, on 20,000 symbols
 
 
+def test_at_full_rank_the_likeliest_size_is_kept():
+    """Held-out data hardly tell sizes of a model of full rank apart; all of them decide."""
+    data = Params.random(2, 2, 3, rng=3).sample(2000, 50, rng=4)
+    _, full = choose_trees(Sample.of(data), 3, False, range(1, 5), 1)
+    _, free = choose_trees(Sample.of(data), 3, False, range(1, 257), 1)
+    assert len(full.sizes) == 1 < len(free.sizes)
+    assert full.sizes[0] in {trial.split_at for trial in full.trials}
+
+
 def test_context_tree_is_as_deep_as_it_pays():
     """Nothing is left where the past says nothing; pieces of one song need long pasts."""
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.followers import Followers, learn_followers
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import Codes, Flat, kept_ancestors, lay_out, locate, positions
+from sojourn.contexts.trees import Codes, Flat, Tree, kept_ancestors, lay_out, locate, positions
 from sojourn.contexts.trust import USUAL
 from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
 from sojourn.spectral.filter import context_filter, run_filter
@@ -180,6 +180,15 @@ class Search:
         found = ContextTrial(split_at, *sizes, *judged)
         self.probs[found] = prob
         return found
+
+    def over(self, pieces: Pieces, tree: Tree) -> Heldout:
+        """The judge of operators alone over other pieces."""
+        assert self.heldout is not None
+        flat = lay_out(pieces, tree.n_symbols)
+        at = positions(flat)
+        at = at[flat.codes[at] < tree.n_symbols + self.heldout.ends]
+        nodes = locate(tree, flat)
+        return replace(self.heldout, flat=flat, fresh=pieces.fresh, nodes=nodes, at=at)
 
     def pruned(self, trial: ContextTrial, trees: Trees) -> tuple[ContextTrial, float]:
         """How many positions a node of the context tree needs to pay, and the trial without others.
