@@ -724,6 +724,27 @@ def test_detect_sorts_and_leaves_out_and_sums_up(detector, folder, capsys):
     assert set(only["verdict"]) == {"abnormal"}
 
 
+def test_guessed_columns_are_remembered_and_others_are_guessed_again(tmp_path, capsys):
+    rows = [(i, t, s) for i, row in enumerate(drawn(20, 12, seed=5)) for t, s in enumerate(row)]
+    texts = {
+        "train.csv": ["flight,seconds,command", *(f"{i},{t},{s}" for i, t, s in rows)],
+        # Alone, the columns id and symbol of this file would be the guess.
+        "more.csv": [
+            "id,symbol,flight,seconds,command",
+            *(f"{k},x,{i},{t},{s}" for k, (i, t, s) in enumerate(rows)),
+        ],
+        "other.csv": ["case,time,event", *(f"{i},{t},{s}" for i, t, s in rows)],
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("\n".join(lines), "utf-8")
+    model = tmp_path / "m.sojourn"
+    sizes = ["--states", "2", "--max-duration", "2", "--max-iter", "2"]
+    run(capsys, "fit", tmp_path / "train.csv", *sizes, "-o", model)
+    asked = {name: run(capsys, "score", model, tmp_path / name, "-q") for name in texts}
+    assert asked["train.csv"] == asked["more.csv"] == asked["other.csv"]
+    assert len(asked["more.csv"].splitlines()) == 21
+
+
 def test_a_dash_is_standard_input_and_output(detector, folder, capsys, stdin):
     stdin((folder / "named.csv").read_bytes())
     given = run(capsys, "detect", detector, "-", "-o", "-", "-q")

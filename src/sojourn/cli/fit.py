@@ -112,7 +112,7 @@ def fit(
 
         with status("fitting the detector"):
             model = AnomalyDetector(sized(model), **detection).fit(sequences)
-    save(model, output, moments=not no_moments, extras={"columns": data.columns()})
+    save(model, output, moments=not no_moments, extras=data.columns())
     _write_facts(Output(None, shape), facts | {"saved to": output})
 
 

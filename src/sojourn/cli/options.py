@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -86,8 +86,21 @@ class Data(NamedTuple):
         return cls(files, how | ({"values": values.split(",")} if values else {}))
 
     def columns(self) -> dict[str, Any]:
-        """The columns that were named, to be remembered with a model."""
-        return {name: self.how[name] for name in COLUMNS if self.how.get(name) is not None}
+        """Columns that were named, and those that were guessed, to be remembered with a model."""
+        named = {name: self.how[name] for name in COLUMNS if self.how.get(name) is not None}
+        layout, other = (
+            self._layout(self.how),
+            {*named, *(["symbol"] if "values" in self.how else ())},
+        )
+        found = {name: getattr(layout, name) for name in COLUMNS if name not in other}
+        guessed = {name: column for name, column in found.items() if column is not None}
+        return {"columns": named, "guessed": guessed}
+
+    def _layout(self, how: dict[str, Any]) -> Any:
+        """How the first file is read; an error where it has not the columns."""
+        from sojourn.io import sources
+
+        return sources.scan(self.files[0], **how | {"quiet": True}).layout
 
     def read(self, model: Any = None, unknown: str = "") -> Sequences:
         """All sequences, in the vocabulary of a model if one is given; `unknown` overrides its."""
@@ -138,9 +151,17 @@ class Data(NamedTuple):
         if model is None:
             return self.how
         inner = getattr(model, "model_", model)
-        remembered = getattr(model, "extras_", {}).get("columns", {})
-        own = {name: value for name, value in remembered.items() if self.how.get(name) is None}
-        return Data(self.files, self.how | own)._of_model(model, inner, unknown)
+        extras = getattr(model, "extras_", {})
+        named, guessed = extras.get("columns", {}), extras.get("guessed", {})
+        for remembered in (guessed | named, named):
+            own = {name: value for name, value in remembered.items() if self.how.get(name) is None}
+            found = Data(self.files, self.how | own)._of_model(model, inner, unknown)
+            if remembered == named:
+                break
+            with suppress(SojournError):  # the guess was for another file
+                self._layout(found)
+                break
+        return found
 
     def _of_model(self, model: Any, inner: Any, unknown: str) -> dict[str, Any]:
         """How to read what a model is asked about: in its vocabulary, channels and clock."""
