@@ -152,7 +152,8 @@ def learn_operators(
     H_o = sp.csr_array((n, (symbol * n_u + past, right)), (n_o * n_u, n_v))
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
-    first = np.where(used, counts.first, 0.0)
+    # One average future more: the start of one long sequence does not exclude all other starts.
+    first = np.where(used, counts.first, 0.0) + H.sum(axis=0) / max(H.sum(), 1.0)
     return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
 
 

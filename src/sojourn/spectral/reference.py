@@ -132,6 +132,7 @@ def learn(counts: Counts, k: int, ends: bool = False, ridge: float = RIDGE) -> M
     w = V.T @ (1 / d_v)  # w = Vᵀ D_v^½ 1                                         (k,)
     end = np.array([f[:1] == (EDGE,) for f in counts.futures])[used]  # futures that are an end
     emit = np.vstack([M @ w, V[end].T @ (1 / d_v)[end]])  # p(o | q) = q M_o w
+    first = first + H.sum(axis=0) / n  # one average future more
     start = first / first.sum() @ W
     restart = d_u[:, None] ** 2 * (H @ W)  # D_u⁻¹ H Ṽ                            (n_u, k)
     return Model(start, M, emit, np.where(some[:, None], restart, start))
