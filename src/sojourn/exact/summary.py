@@ -166,14 +166,12 @@ def _doubts(params: Params, names: list[str], visits: Floats | None) -> list[str
             f"fewer than {FEW_VISITS:.0f} stays in {', '.join(few)}: their rows are little more "
             f"than a guess; use fewer states"
         )
-    full = (params.duration[:, -1] > AT_LIMIT) & (params.tail == 0.0)
-    if params.max_duration >= SHORTEST_LIMIT:
-        found.extend(
-            f"{params.duration[x, -1]:.0%} of the stays in {names[x]} last max_duration="
-            f"{params.max_duration} steps, the longest possible; use tail=True or a larger "
-            f"max_duration"
-            for x in np.flatnonzero(full)
-        )
+    found.extend(
+        f"{params.duration[x, -1]:.0%} of the stays in {names[x]} last max_duration="
+        f"{params.max_duration} steps, the longest possible; use tail=True or a larger "
+        f"max_duration"
+        for x in at_limit(params)
+    )
     if params.density is None:
         tables = np.hstack([params.emission, params.duration, params.transition])
         apart = np.abs(tables[:, None] - tables).sum(axis=2) / 2  # total variation, three rows each
@@ -182,11 +180,22 @@ def _doubts(params: Params, names: list[str], visits: Floats | None) -> list[str
     return found
 
 
+def at_limit(params: Params, share: float = AT_LIMIT) -> NDArray[np.int64]:
+    """States without a tail of whose stays more than this share are as long as they can be.
+
+    Examples
+    --------
+    >>> at_limit(Params([1], [[1]], [[0.1, 0.1, 0.1, 0.7]], [[1]]))
+    array([0])
+    """
+    full = (params.duration[:, -1] > share) & (params.tail == 0.0)
+    return np.flatnonzero(full & (params.max_duration >= SHORTEST_LIMIT))
+
+
 def warn_of_limit(params: Params) -> None:
     """Warn of states most of whose stays are as long as they can be."""
-    n_d = params.max_duration
-    full = np.flatnonzero((params.duration[:, -1] > MANY_AT_LIMIT) & (params.tail == 0.0))
-    if n_d >= SHORTEST_LIMIT and full.size:
+    n_d, full = params.max_duration, at_limit(params, MANY_AT_LIMIT)
+    if full.size:
         share = params.duration[full[0], -1]
         warnings.warn(
             f"{share:.0%} of the stays in state {full[0]} last max_duration={n_d} steps, the "
