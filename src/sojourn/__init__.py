@@ -6,6 +6,8 @@ Public names are loaded at first use, so that ``import sojourn`` costs next to n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sojourn.storage.compiled import drop_stale
+
 if TYPE_CHECKING:
     from sojourn.data.as_sequences import as_sequences
     from sojourn.data.changes import events_from_changes
@@ -85,6 +87,9 @@ _MODULES = {
     "sort_events": "io.sort",
     "write_report": "report",
 }
+
+
+drop_stale(__path__[0], __version__)
 
 
 def __getattr__(name: str) -> Any:

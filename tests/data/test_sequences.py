@@ -282,8 +282,8 @@ def test_symbols_all_missing_need_a_vocabulary():
 def test_unknown_symbols_are_named():
     assert error(as_sequences, [["a"], ["a", "x"]], vocabulary=["a", "b"]) == (
         "sequence 1 has symbol 'x' at position 1, which is not in the vocabulary of 2 symbols; "
-        "pass unknown='missing' to treat it as not seen, or refit (parts of one Sequences share a "
-        "vocabulary, as splits of scikit-learn need it: Sequences.from_lists)"
+        "set unknown='missing' on the model to treat it as not seen, or refit (before you split "
+        "lists for scikit-learn, make one Sequences of all: its parts share a vocabulary)"
     )
     seqs = Sequences.from_lists([[1], [1, 9]], ids=["F1", "F2"])
     assert error(seqs.recode, [1]).startswith("sequence 1 (id 'F2') has symbol 9 at position 1, ")
@@ -454,8 +454,9 @@ def test_bad_arrays(array, what):
         ),
         (
             pd.DataFrame({"a": [1]}),
-            "X is a table (DataFrame); pass Sequences.from_pandas(X, id=…, symbol=…), or "
-            "from_polars for one of polars",
+            "X is a table (DataFrame); pass Sequences.from_pandas(X, id=…, symbol=…), "
+            "from_polars for one of polars, or for measurements Signals.from_table(X, id=…, "
+            "values=[…])",
         ),
         (
             scipy.sparse.csr_array(np.eye(2, dtype=int)),

@@ -146,3 +146,21 @@ def test_a_column_without_lengths_is_an_error_that_names_them():
         as_sequences(X)
     assert len(as_sequences(X, lengths=[200])) == 1
     assert len(Sequences.from_array(X)) == 200
+
+
+def test_the_only_name_that_ends_in_id_has_the_ids_but_not_that_of_events():
+    table = pd.DataFrame({"claim_id": [1, 1, 2], "ts": [3, 1, 2], "activity": ["b", "a", "a"]})
+    seqs = Sequences.from_pandas(table)
+    assert {name: seqs[name] for name in seqs.ids.tolist()} == {1: ["a", "b"], 2: ["a"]}
+    with pytest.raises(SojournError, match="cannot guess which column has the ids"):
+        Sequences.from_pandas(table.rename(columns={"claim_id": "event_id"}))
+
+
+def test_a_table_of_measurements_is_pointed_to_signals():
+    with pytest.raises(SojournError, match=r"for measurements Signals\.from_table"):
+        as_sequences(pd.DataFrame({"speed": [1.0, 2.0]}))
+
+
+def test_measurements_given_to_a_model_of_symbols_name_what_it_was_fitted_to():
+    with pytest.raises(SojournError, match="the model was fitted to symbols"):
+        as_sequences([np.zeros((5, 2))], vocabulary=["a", "b"])

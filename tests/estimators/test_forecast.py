@@ -309,3 +309,13 @@ def test_remaining_time_is_exact_where_many_held_out_cases_began_alike():
     assert found.high.tolist() == [4.0, 1.0, 0.0]
     with pytest.raises(sj.SojournError, match="held_out holds no symbols"):
         model.remaining_time(begun, held_out=[[]])
+
+
+def test_a_model_of_steps_of_a_clock_refuses_events_that_are_not_on_it():
+    times = np.array(["2026-01-01T00", "2026-01-01T05", "2026-01-01T09"] * 20, "datetime64[h]")
+    ids = np.repeat(np.arange(20), 3)
+    events = sj.Sequences.from_columns(ids, ["a", "b", "c"] * 20, time=times)
+    model = sj.SpectralHSMM(ends=True).fit(events.resample("2h"))
+    assert np.isfinite(model.score(events.resample("2h")))
+    with pytest.raises(sj.SojournError, match=r"steps of 2h.*pass X\.resample\('2h'\)"):
+        model.score(events)

@@ -565,7 +565,7 @@ def test_a_symbol_that_was_not_seen():
     new = [["climb", "level"], ["level", "hover", "climb"]]
     message = (
         "sequence 1 has symbol 'hover' at position 1, which is not in the vocabulary of 3 symbols; "
-        "pass unknown='missing' to treat it as not seen, or refit"
+        "set unknown='missing' on the model to treat it as not seen, or refit"
     )
     for method in (model.score_samples, model.score, model.surprise, model.predict_next):
         with pytest.raises(SojournError, match=message):

@@ -453,3 +453,13 @@ def test_the_command_refuses_labels_it_cannot_use(files, capsys, file, more, mes
     assert message in error
     assert "Traceback" not in error
     assert not (files / "no.html").exists()
+
+
+def test_a_typical_sequence_keeps_its_symbols_beside_novel_ones(tmp_path):
+    usual = [["b", "c", "c", "d"] * 5] * 30 + [["b", "c", "d"] * 6] * 30
+    detector = sj.AnomalyDetector(sj.HSMM(2, 4, max_iter=5, random_state=0)).fit(usual)
+    text, _ = written(tmp_path, detector, [["b", "c", "c", "bb", "d"] * 4])
+    page = timelines(text)
+    for item in page["typical"]:
+        shown = [page["names"][code] for code in item["codes"]]
+        assert shown in ([*"bccd"] * 5, [*"bcd"] * 6)

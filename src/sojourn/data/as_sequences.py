@@ -35,10 +35,12 @@ def as_sequences(
     Sequences(2 sequences of 1 to 3, 4 symbols over 3: 0, 1, 2)
     """
     if isinstance(X, Signals) or _has_channels(X):
-        raise SojournError(
-            "X holds measurements, not symbols; HSMM takes them as they are, and a Discretizer "
-            "makes symbols of them for other models"
+        cure = (
+            "HSMM takes them as they are, and a Discretizer makes symbols of them for other models"
+            if vocabulary is None
+            else "the model was fitted to symbols"
         )
+        raise SojournError(f"X holds measurements, not symbols; {cure}")
     if isinstance(X, Sequences):
         if lengths is not None:
             raise SojournError("a Sequences knows its lengths; leave lengths= out")
@@ -50,8 +52,9 @@ def as_sequences(
         raise SojournError("X is a sparse matrix; pass X.toarray(), one sequence per row")
     if hasattr(X, "columns"):
         raise SojournError(
-            f"X is a table ({type(X).__name__}); pass Sequences.from_pandas(X, id=…, symbol=…), or "
-            f"from_polars for one of polars"
+            f"X is a table ({type(X).__name__}); pass Sequences.from_pandas(X, id=…, symbol=…), "
+            f"from_polars for one of polars, or for measurements Signals.from_table(X, id=…, "
+            f"values=[…])"
         )
     if lengths is not None:
         return Sequences.from_stacked(X, lengths, None, vocabulary, unknown, empty)

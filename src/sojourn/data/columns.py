@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -20,6 +21,7 @@ TIME_NAMES = """
     time:timestamp time timestamp datetime date t ts seconds second sec secs ms step tick frame
     onset start position pos order
 """
+ROW_IDS = "event|row|record|message|log|line|entry|index"
 SYMBOL_NAMES = """
     concept:name symbol symbols event events activity command action syllable token tokens
     observation obs code word state label
@@ -54,7 +56,7 @@ def choose_columns(
     free = [name for name in names if name and name not in given and times[name] == 1]
     guesses = []
     # A list column by such a name ("sequence") holds the symbols themselves.
-    if id is None and (found := _first(free, ID_NAMES)) is not None and not lists(found):
+    if id is None and (found := _id_among(free)) is not None and not lists(found):
         id = found
         free.remove(found)
         guesses.append(f"id {found!r}")
@@ -94,6 +96,16 @@ def choose_columns(
     if len({id, time, symbol} - {None, False}) < sum(bool(name) for name in (id, time, symbol)):
         raise SojournError(f"{what}: id, time and symbol must be different columns")
     return Columns(id or None, time or None, symbol), guesses
+
+
+def _id_among(names: Sequence[str]) -> str | None:
+    """The column with the ids: by a known name, or the only one that ends in "id".
+
+    An id of an event or row, such as "event_id", is not one of sequences.
+    """
+    ending = [name for name in names if re.search(r"([_ ]id|[a-z]I[dD])$", name)]
+    ending = [name for name in ending if not re.match(ROW_IDS, name, re.IGNORECASE)]
+    return _first(names, ID_NAMES) or (ending[0] if len(ending) == 1 else None)
 
 
 def _first(names: Sequence[str], known: str) -> str | None:

@@ -97,9 +97,9 @@ class Ragged:
             k = int(np.argmax(codes == -2))
             owner, position = adapters.place_of(self.offsets, self.ids)(k)
             reason = (
-                f"which is not in the vocabulary of {new.size} symbols; pass unknown='missing' to "
-                f"treat it as not seen, or refit (parts of one Sequences share a vocabulary, as "
-                f"splits of scikit-learn need it: Sequences.from_lists)"
+                f"which is not in the vocabulary of {new.size} symbols; set unknown='missing' on "
+                f"the model to treat it as not seen, or refit (before you split lists for "
+                f"scikit-learn, make one Sequences of all: its parts share a vocabulary)"
                 if alike
                 else f"but the vocabulary holds symbols such as {new[0].item()!r}"
             )

@@ -261,7 +261,18 @@ class SequenceModel(BaseEstimator, ABC):
                 "at a time: [model.surprise(part) for part in X]"
             )
         _no_client(client)
+        self._check_clock(X)
         return as_sequences(X, lengths, self.vocabulary_, self.unknown, self.ends)
+
+    def _check_clock(self, X: Any) -> None:
+        """Raise where the model counts steps of a clock, and the data are events with times."""
+        every = getattr(getattr(self, "clock_", None), "every", None)
+        timed = isinstance(X, Sequences) and X.times is not None and X.clock is None
+        if every is not None and timed:
+            raise SojournError(
+                f"the model counts steps of {every}, and X holds events with times; pass "
+                f"X.resample({every!r}), with the arguments of training"
+            )
 
     def _readable(self, scan: Scan) -> Scan:
         """A scan whose empty sequences are malformed where the model has no ends."""

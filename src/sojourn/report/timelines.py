@@ -25,7 +25,9 @@ def timelines(
     """The worst sequences and some typical ones, in integers: surprise in hundredths of a nat."""
     inner, worst = findings.inner, findings.encoded.pick(slice(0, n_worst))
     usual = findings.detector.typical_
-    typical = Encoded(usual, usual)
+    # With the novel symbols in the vocabulary, codes name other symbols than in training.
+    same = isinstance(usual, Signals)
+    typical = Encoded(usual, usual if same else usual.recode(worst.given.vocabulary))
     step, unit = inner.step_
     page: dict[str, Any] = {
         "names": [plain(name) for name in worst.given.vocabulary.tolist()],

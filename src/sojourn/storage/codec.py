@@ -41,7 +41,8 @@ def dataclass_form(cls: Any, without: tuple[str, ...] = ()) -> Form:
     def from_dict(given: dict[str, Any]) -> Any:
         if not needed <= set(given) <= {field.name for field in fields(cls)}:
             raise SojournError(
-                f"its {cls.__name__} has the fields {sorted(given)}; expected {sorted(needed)}"
+                f"its {cls.__name__} has the fields {sorted(given)}; expected {sorted(needed)}: "
+                f"another version wrote it; fit and save it again"
             )
         return cls(**given)
 

@@ -1,0 +1,33 @@
+"""Compiled code of another version is not run."""
+
+from pathlib import Path
+
+import sojourn as sj
+from sojourn.storage.compiled import STAMP, drop_stale
+
+
+def compiled(folder):
+    """A package with compiled code in two folders."""
+    for place in ("__pycache__", "exact/__pycache__"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "kernel-1.py311.nbi").write_text("types of the old version")
+    return folder
+
+
+def test_an_upgrade_drops_compiled_code_and_then_keeps_it(tmp_path):
+    package = compiled(tmp_path / "package")
+    assert drop_stale(package, "1.0") == 2
+    assert not list(package.rglob("*.nbi"))
+    (package / "__pycache__" / "new.nbi").write_text("")
+    assert drop_stale(package, "1.0") == 0
+    assert drop_stale(package, "1.1") == 1
+
+
+def test_a_folder_that_is_not_there_is_left_alone(tmp_path):
+    assert drop_stale(tmp_path / "nothing", "1.0") == 0
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_package_has_the_stamp_of_its_version():
+    stamp = Path(sj.__file__).parent / "__pycache__" / STAMP
+    assert not stamp.exists() or stamp.read_text() == sj.__version__
