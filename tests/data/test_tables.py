@@ -149,9 +149,11 @@ def test_a_column_without_lengths_is_an_error_that_names_them():
 
 
 def test_the_only_name_that_ends_in_id_has_the_ids_but_not_that_of_events():
-    table = pd.DataFrame({"claim_id": [1, 1, 2], "ts": [3, 1, 2], "activity": ["b", "a", "a"]})
+    table = pd.DataFrame(
+        {"claim_id": ["x", "x", "y"], "ts": [3, 1, 2], "activity": ["b", "a", "a"]}
+    )
     seqs = Sequences.from_pandas(table)
-    assert {name: seqs[name] for name in seqs.ids.tolist()} == {1: ["a", "b"], 2: ["a"]}
+    assert {name: seqs[name] for name in seqs.ids.tolist()} == {"x": ["a", "b"], "y": ["a"]}
     with pytest.raises(SojournError, match="cannot guess which column has the ids"):
         Sequences.from_pandas(table.rename(columns={"claim_id": "event_id"}))
 

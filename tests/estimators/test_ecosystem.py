@@ -96,7 +96,7 @@ def test_a_random_state_that_is_none_is_refused(wrong):
 def test_a_search_on_plain_lists_works_or_says_how_folds_share_a_vocabulary():
     lists = [row[:-1] if row[-1] == "rare" else row for row in LISTS]
     assert np.isfinite(cross_val_score(sj.ContextTree(), lists, cv=3)).all()
-    with pytest.raises(sj.SojournError, match=r"'rare' .* Sequences\.from_lists"):
+    with pytest.raises(sj.SojournError, match=r"'rare' .* one Sequences of all"):
         cross_val_score(sj.ContextTree(), LISTS, cv=3, error_score="raise")
 
 

@@ -277,10 +277,9 @@ def test_steps_of_a_clock_are_shown_in_its_unit(tmp_path):
     drawn = p.sample(60, 40, rng=1)
     times = np.tile(np.arange(40.0), 60) * 900
     at = np.datetime64("2024-01-01", "s") + times.astype("timedelta64[s]")
-    timed = sj.Sequences(drawn.codes, drawn.offsets, drawn.vocabulary, drawn.ids, times=at)
-    text, _ = written(
-        tmp_path, sj.AnomalyDetector(sj.HSMM(2, 4), cv=2).fit(timed.resample("15min")), timed[:3]
-    )
+    events = sj.Sequences(drawn.codes, drawn.offsets, drawn.vocabulary, drawn.ids, times=at)
+    timed = events.resample("15min")
+    text, _ = written(tmp_path, sj.AnomalyDetector(sj.HSMM(2, 4), cv=2).fit(timed), timed[:3])
     assert timelines(text)["step"] == [15.0, "minutes"]
     assert "stays of up to 60 minutes" in text
     assert "minutes per stay" in text
