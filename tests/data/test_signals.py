@@ -135,3 +135,13 @@ def test_bad_tables_are_named():
 def test_models_of_symbols_refuse_measurements():
     with pytest.raises(SojournError, match="Discretizer"):
         sj.as_sequences(as_signals(ROWS))
+
+
+def test_ids_and_times_are_not_taken_for_channels_without_being_named():
+    table = {"unit_id": [1, 1, 2], "timestamp": [0, 1, 0], "load": [0.5, 0.7, 0.1]}
+    with pytest.raises(sj.SojournError, match=r"'unit_id' looks like ids.*pass id='unit_id'"):
+        sj.Signals.from_table(table)
+    with pytest.raises(sj.SojournError, match=r"'timestamp' looks like times.*time='timestamp'"):
+        sj.Signals.from_table(table, id="unit_id")
+    assert sj.Signals.from_table(table, id="unit_id", time="timestamp").channels == ("load",)
+    assert len(sj.Signals.from_table(table, values=["timestamp", "load"]).channels) == 2

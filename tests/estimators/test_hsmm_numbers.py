@@ -1,6 +1,7 @@
 """`HSMM` on measurements: fits, everything after a fit, and what is refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -321,3 +322,16 @@ def test_fewer_steps_than_parameters_stay_regular():
     model = HSMM(3, 2, max_iter=10).fit([np.random.default_rng(0).normal(size=(8, 3))])
     assert np.isfinite(model.params_.density.covariances).all()
     assert np.isfinite(model.score_samples([np.zeros((4, 3))])).all()
+
+
+def test_the_summary_names_the_symbols_of_a_channel():
+    rng = np.random.default_rng(0)
+    state = np.repeat([0, 1] * 20, 10)
+    valve = np.where(rng.random(400) < 0.1 + 0.8 * state, "open", "shut")
+    table = {"run": np.repeat(np.arange(4), 100), "speed": 5 * state + rng.normal(size=400)}
+    signals = sj.Signals.from_table(table | {"valve": valve}, id="run")
+    parts = {"speed": sj.emissions.Gaussian(), "valve": sj.emissions.Categorical()}
+    model = sj.HSMM(2, 20, emissions=sj.emissions.Channels(parts), random_state=0).fit(signals)
+    text = str(model.summary())
+    assert "nan" not in text
+    assert re.search(r"speed [45]\.?\d* ± \S+, valve: open [89]\d%, shut", text)

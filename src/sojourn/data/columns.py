@@ -56,7 +56,7 @@ def choose_columns(
     free = [name for name in names if name and name not in given and times[name] == 1]
     guesses = []
     # A list column by such a name ("sequence") holds the symbols themselves.
-    if id is None and (found := _id_among(free)) is not None and not lists(found):
+    if id is None and (found := id_among(free)) is not None and not lists(found):
         id = found
         free.remove(found)
         guesses.append(f"id {found!r}")
@@ -98,7 +98,7 @@ def choose_columns(
     return Columns(id or None, time or None, symbol), guesses
 
 
-def _id_among(names: Sequence[str]) -> str | None:
+def id_among(names: Sequence[str]) -> str | None:
     """The column with the ids: by a known name, or the only one that ends in "id".
 
     An id of an event or row, such as "event_id", is not one of sequences.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data import adapters
+from sojourn.data.columns import id_among
 from sojourn.data.measurements import channel_names, column_names, counted, read_channel, read_table
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
@@ -188,6 +189,8 @@ class Signals(Sequences):
         names = [n for n in everything if n not in (id, time)] if wanted is None else list(wanted)
         if not names:
             raise SojournError("there are no channels; name the columns in values=")
+        if wanted is None:
+            _check_not_ids(names, id, time)
         columns = [adapters.column_of(table, name) for name in names]
         ids, lengths, rows = np.arange(1), np.array([len(columns[0])], dtype=np.int64), None
         if id is not None:
@@ -276,6 +279,18 @@ class Signals(Sequences):
             f"Signals({n} sequence{'s' * (n != 1)} of {size}, {self.n_total} steps of "
             f"{counted(len(self.channels))}: {shown})"
         )
+
+
+def _check_not_ids(names: list[str], id: str | None, time: str | None) -> None:
+    """Raise where a column that nobody named as a channel looks like ids or times."""
+    ids = id_among(names) if id is None else None
+    times = [n for n in names if time is None and n.lower() in ("time", "timestamp", "datetime")]
+    for role, name in (("id", ids), ("time", times[0] if times else None)):
+        if name is not None:
+            raise SojournError(
+                f"column {name!r} looks like {role}s, not like a channel; pass {role}={name!r}, or "
+                f"name the channels in values="
+            )
 
 
 def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:

@@ -179,9 +179,10 @@ class SpectralHSMM(TransformerMixin, CodedModel):
 
         The first call freezes the vocabulary and the trees that all calls count over, which are
         grown from its sequences (`trees_` is what the model uses of them); make it a large one, or
-        give ``trees=``, with which parts give the same model as the whole. Give it a `Sequences` with all symbols in its vocabulary if it does not hold them
-        all. Each call learns the operators anew. Sequences without ids of their own are numbered in
-        the order in which they come; with ids, parts may come in any order.
+        give ``trees=``, with which parts give the same model as the whole. Give it a `Sequences`
+        with all symbols in its vocabulary if it does not hold them all. Each call learns the
+        operators anew. Sequences without ids of their own are numbered in the order in which they
+        come; with ids, parts may come in any order.
 
         Parameters
         ----------

@@ -38,9 +38,11 @@ class StateRow(NamedTuple):
     mean, spread : float
         Of its stays, in steps.
     symbols : tuple of (symbol, probability)
-        The likeliest.
+        The likeliest; of measurements (channel, mean).
     followed_by : tuple of (name, probability)
         Likely next states.
+    measured : str
+        What is measured in it, in words; empty for symbols.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class StateRow(NamedTuple):
     spread: float
     symbols: tuple[tuple[Any, float], ...]
     followed_by: tuple[tuple[str, float], ...]
+    measured: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Summary:
             visits = "" if np.isnan(row.visits) else f"{row.visits:.0f}"
             steps = f"{self.step * row.mean:.1f} ± {self.step * row.spread:.1f}"
             emits, then = (_listed(pairs) for pairs in (row.symbols, row.followed_by))
+            emits = row.measured or emits
             cells.append((row.name, f"{row.share:.1%}", visits, steps, emits, then))
         widths = [max(len(line[k]) for line in cells) for k in range(len(head))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
@@ -127,7 +131,8 @@ def summarise(
         nexts = _most(then, names)
         if params.end is not None and params.end[x] >= LEAST:
             nexts = (*nexts, ("end", float(params.end[x])))
-        rows.append(StateRow(x, name, *numbers, *stays, emits, nexts))
+        measured = "" if params.density is None else params.density.sentence(x, symbols)
+        rows.append(StateRow(x, name, *numbers, *stays, emits, nexts, measured))
     return Summary(tuple(rows), tuple(doubts), *step)
 
 
