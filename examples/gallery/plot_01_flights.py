@@ -40,7 +40,7 @@ print(f"{len(training)} approaches to learn from, {len(flights)} to rank")
 # flagged. No label is used: the detector only sees normal flights.
 
 model = sj.HSMM(n_states=4, max_duration=20, tol=1e-3, max_iter=25, random_state=0)
-detector = sj.AnomalyDetector(model, contamination=0.05, cv=3).fit(training)
+detector = sj.AnomalyDetector(model, contamination=0.05).fit(training)
 scores = detector.score_samples(flights)
 
 auc = roc_auc_score(abnormal, -scores)

@@ -31,8 +31,9 @@ PATIENCE = 3  # trees in a row that are no better than a coarser one
 # Outcomes times symbols, which is what judging a size costs.
 MAX_JUDGED = 1 << 27
 # The least gain, in nats per outcome, for which a mixture keeps both of its parts; and how many
-# numbers were fitted to the outcomes that judge it (weights of trust, and of the mixture).
-WORTH_MIXING, FITTED = 1e-4, len(USUAL) + 1
+# numbers were fitted to the outcomes that judge it (weights of trust, and of the mixture): some of
+# the gain is due to these, but with few outcomes no more than ASKED.
+WORTH_MIXING, FITTED, ASKED = 1e-4, len(USUAL) + 1, 0.02
 TIE = 1e-4  # nats per outcome that are too few to distinguish two ranks
 # Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
 # that more of them must gain.
@@ -87,7 +88,7 @@ def best_mixture(p: Floats, beside: Floats) -> tuple[float, float]:
     both, alone, tree = np.log(a * p + (1 - a) * beside), np.log(p), np.log(beside)
     gains = both - alone
     # Some of what the tree gains is that its trust, and the weight, were fitted to these outcomes.
-    least = max(WORTH_MIXING, FITTED / len(p), gains.std() / np.sqrt(len(p)))
+    least = max(WORTH_MIXING, min(FITTED / len(p), ASKED), gains.std() / np.sqrt(len(p)))
     if gains.mean() < least:
         return 1.0, float(alone.mean())
     if both.mean() < tree.mean() + WORTH_MIXING:
