@@ -202,7 +202,12 @@ def test_decoded_stays_and_states_are_those_of_python(folder, capsys):
     )
     assert list(rows) == flat
     steps = table(run(capsys, "decode", "--steps", *files))
-    assert list(map(int, steps["state"])) == np.concatenate(model.predict(seqs)).tolist()
+    path = np.concatenate(model.predict(seqs))
+    assert list(map(int, steps["state"])) == path.tolist()
+    assert "name" not in steps
+    model.name_states({0: "idle", 1: "busy"}).save(folder / "named.sojourn")
+    named = table(run(capsys, "decode", "--steps", folder / "named.sojourn", files[1]))
+    assert named["name"] == model.states_[path].tolist()
 
 
 def test_predictions_are_the_likeliest_symbols(folder, capsys):

@@ -74,7 +74,9 @@ def decode(saved: Saved, data: Data, steps: bool, output: Output) -> None:
     sequences = data.read(model)
     with status("decoding"):
         if steps:
-            output.write(long(sequences, state=np.concatenate(model.predict(sequences))))
+            path = np.concatenate(model.predict(sequences))
+            named: Any = {} if model.states_ is None else {"name": model.states_[path]}
+            output.write(long(sequences, state=path, **named))
             return
         stays = model.segments(sequences)
     columns: dict[str, Any] = {"id": np.repeat(sequences.ids, [len(row) for row in stays])}
