@@ -167,7 +167,11 @@ class Search:
             self.trials.extend(trials)
             if max(trial.score for trial in trials) < self.best.score - WORSE:
                 return False
-            self.in_vain = 0 if self.best.score > before else self.in_vain + 1
+            # Trees that do not know all symbols apart yet are no sign.
+            knows = (
+                self.heldout is not None and trials[0].n_pasts > self.heldout.followers.n_symbols
+            )
+            self.in_vain = 0 if self.best.score > before else self.in_vain + knows
         return self.in_vain < PATIENCE
 
     def trial(
