@@ -151,6 +151,13 @@ def stop_by_errors(name, refit, stops):
 
 def interrupted(fit, moment):
     """Run a fit with an interrupt after some seconds; whether it came before the end."""
+    came = []
+
+    def interrupt(*signalled):
+        came.append(True)
+        signal.default_int_handler(*signalled)
+
+    signal.signal(signal.SIGALRM, interrupt)
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
@@ -159,11 +166,8 @@ def interrupted(fit, moment):
             signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         return True
-    except (SystemError, TypeError) as error:  # numba and numpy say so, where it came inside them
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, KeyboardInterrupt):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None:
+    except (SystemError, TypeError):  # by numba and numpy, where it came inside them
+        if not came:
             raise
         return True
     return False
@@ -175,7 +179,7 @@ def stop_by_interrupts(name, refit, stops):
     before, began = state(model), time.perf_counter()
     learn()
     seconds, learned, came = time.perf_counter() - began, state(twin), 0
-    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    handler = signal.getsignal(signal.SIGALRM)
     try:
         for moment in np.random.default_rng(0).uniform(0, seconds, 4 * stops):
             if came == stops:
