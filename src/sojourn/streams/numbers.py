@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,32 +17,16 @@ from sojourn.estimators.numbers import next_values, signals_for
 from sojourn.exact.filter import tables
 from sojourn.exact.observed import factor_rows
 from sojourn.streams.predictive import FilterScorer
+from sojourn.streams.scorer import OnlineScorer
 from sojourn.streams.states import BEFORE_ANY, HSMMScorer
 
 Floats = NDArray[np.float64]
 
 
-class NumbersScorer(HSMMScorer):
-    """An `OnlineScorer` of measurements, which also knows states and stays.
+class _Measured(OnlineScorer):
+    """Steps of measurements; what a step's surprise is, `_score` knows."""
 
-    Surprise is ``-log p(values | all before)``; of a density, so it may be negative.
-
-    Examples
-    --------
-    >>> from sojourn import HSMM
-    >>> rng = np.random.default_rng(0)
-    >>> X = [np.repeat(rng.normal(size=10), 5) + 0.1 * rng.normal(size=50) for _ in range(8)]
-    >>> stream = HSMM(2, 5, max_iter=5).fit(X).stream()
-    >>> surprises = [stream.update(value) for value in X[0]]
-    >>> stream.predict().mean.shape, stream.n_seen
-    ((1, 1), 50)
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._channels: tuple[str, ...] = model.channels_
-        self._initial = model.initial_
-        naming = (model.vocabulary_, model.unknown)
-        super().__init__(model.params_, tables(model.params_, model.initial_), *naming)
+    _channels: tuple[str, ...]
 
     def update(self, symbol: Any) -> float:
         """Surprise of the next step, in nats.
@@ -62,6 +47,33 @@ class NumbersScorer(HSMMScorer):
         symbols : array (length, n_channels), or Signals of one sequence
         """
         return self._score(_one_sequence(symbols)) if len(symbols) else np.empty(0)
+
+    @abstractmethod
+    def _score(self, signals: Signals) -> Floats:
+        """Surprise of each of the steps, after which the stream is."""
+
+
+class NumbersScorer(_Measured, HSMMScorer):
+    """An `OnlineScorer` of measurements, which also knows states and stays.
+
+    Surprise is ``-log p(values | all before)``; of a density, so it may be negative.
+
+    Examples
+    --------
+    >>> from sojourn import HSMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = [np.repeat(rng.normal(size=10), 5) + 0.1 * rng.normal(size=50) for _ in range(8)]
+    >>> stream = HSMM(2, 5, max_iter=5).fit(X).stream()
+    >>> surprises = [stream.update(value) for value in X[0]]
+    >>> stream.predict().mean.shape, stream.n_seen
+    ((1, 1), 50)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._channels = model.channels_
+        self._initial = model.initial_
+        naming = (model.vocabulary_, model.unknown)
+        super().__init__(model.params_, tables(model.params_, model.initial_), *naming)
 
     def predict(self, horizon: int = 1) -> Any:
         """Means and quantiles `horizon` steps on, as `HSMM.predict_next` returns them.
@@ -96,31 +108,12 @@ class NumbersScorer(HSMMScorer):
         return [*super()._tables(), *density.arrays().values()]
 
 
-class CodedScorer(FilterScorer):
+class CodedScorer(_Measured, FilterScorer):
     """An `OnlineScorer` of measurements by their codes; surprise is of a density."""
 
     def __init__(self, model: Any) -> None:
-        self._estimator = model
+        self._estimator, self._channels = model, model.channels_
         super().__init__(model._model, model.vocabulary_, model.unknown)
-
-    def update(self, symbol: Any) -> float:
-        """Surprise of the next step, in nats.
-
-        Parameters
-        ----------
-        symbol : number, sequence or mapping
-            The values of all channels, as `NumbersScorer.update` takes them.
-        """
-        return float(self._score(_one_step(symbol, self._estimator.channels_))[0])
-
-    def update_many(self, symbols: Any) -> Floats:
-        """Surprise of each of the next steps, in their order.
-
-        Parameters
-        ----------
-        symbols : array (length, n_channels), or Signals of one sequence
-        """
-        return self._score(_one_sequence(symbols)) if len(symbols) else np.empty(0)
 
     def predict(self, horizon: int = 1) -> Any:
         """Means and quantiles `horizon` steps on, as `SpectralHSMM.predict_next` returns them.
@@ -132,8 +125,8 @@ class CodedScorer(FilterScorer):
         """
         return self._estimator._values(super().predict(horizon)[None])
 
-    def _score(self, given: Signals) -> Floats:
-        book, signals = self._estimator.codebook_, self._estimator._encode(given, None)
+    def _score(self, signals: Signals) -> Floats:
+        book, signals = self._estimator.codebook_, self._estimator._encode(signals, None)
         codes, out = book.coded(signals).codes, np.empty(signals.n_total)
         self._advance(codes, out)
         self.n_seen += len(codes)
