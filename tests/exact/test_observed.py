@@ -113,6 +113,21 @@ def test_densities_far_apart_do_not_make_a_sequence_impossible():
     assert decode(params, signals).states.tolist() == [0, 1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "apart", [2.0, 6.0, 12.0, 25.0, 28.0]
+)  # up to 392 nats at every other step
+def test_poor_factors_of_many_steps_multiply_without_underflow(apart):
+    density = em.Gaussian(means=[[0.0], [apart]], covariances=[[[1.0]], [[1.0]]])
+    params = Params([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [1.0, 0]], [[1.0]] * 2, density=density)
+    values, path = np.zeros((201, 1)), np.arange(201) % 3 // 2  # state 1 explains none of its steps
+    signals = Signals.from_stacked(values, [201])
+    exact = density.log_density(values)[np.arange(201), path].sum()
+    np.testing.assert_allclose(log_prob(params, signals), exact, rtol=1e-12)  # sums of 201 numbers
+    np.testing.assert_allclose(state_probabilities(params, signals)[:, 1], path, atol=1e-12)
+    counts = expected_counts(params, signals)
+    np.testing.assert_allclose(counts.transition, [[0, 67], [66, 0]], atol=1e-10)
+
+
 def test_a_value_that_no_state_can_emit_is_impossible():
     density = em.Bernoulli(probabilities=[[0.0], [0.0]])
     params = Params([1, 0], [[0, 1], [1, 0]], [[1.0], [1.0]], [[1.0], [1.0]], density=density)

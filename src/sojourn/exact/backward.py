@@ -31,8 +31,6 @@ with the length of a sequence beyond a few tens of megabytes.
 
 from __future__ import annotations
 
-import math
-
 from numba import njit
 
 from sojourn.exact.lanes import (
@@ -106,12 +104,12 @@ def _unsettle(model, steps, row, sweep) -> None:  # type: ignore[no-untyped-def]
     """G and V as they were before lanes were settled."""
     factor = sweep.H
     N, W = factor.size, sweep.p.size
+    for i in range(N):
+        factor[i] = 1.0
     for l in range(W):
-        scale = math.ldexp(1.0, -steps.power[row, l])
-        for x in range(N // W):
-            i = x * W + l
-            value = steps.E[row - 1, i] * scale * steps.b[row, i]
-            factor[i] = value if steps.flag[row, l] else 1.0
+        if steps.flag[row, l]:
+            for i in range(l, N, W):
+                factor[i] = steps.E[row - 1, i] * steps.scale[row, l] * steps.b[row, i]
     multiply_rows(sweep.V, factor, 0, 1)
     multiply_rows(sweep.ahead, factor, 0, 1)
     multiply_rows(sweep.G, factor, sweep.at[0], model.n)

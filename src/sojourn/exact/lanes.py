@@ -16,7 +16,7 @@ so a step reads the last n rows of f and writes one. The next states are found t
 the states of `out` written twice in a row, the one that is k after x is k W further on, and f is a
 sum over k of rows of A by rows of `out` that begin W apart (`add_products`).
 
-Every 32 steps, and after a step that is nearly impossible in some state, E is multiplied into f, g
+Every 32 steps, and where an entry of E falls below 2^-400, E is multiplied into f, g
 and top, and these are scaled by a power of two, which costs no precision. When that happens depends
 on a lane's own sequence, and all sums are over states and steps, in one order: so the result of a
 sequence does not depend on its neighbours, to the bit.
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sojourn.exact.layout import AT_ONCE, EVERY
+from sojourn.exact.layout import AT_ONCE, EVERY, LEAST
 
 # Sums are in the order in which they are written, so that they do not depend on the lanes.
 KERNEL: dict[str, Any] = {
@@ -93,36 +93,41 @@ def move(window, n, N) -> None:  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def read_factors(  # type: ignore[no-untyped-def]
-    rows, labels, B, hard, begins, lengths, t, which, b, flag
-) -> bool:
-    """Put p(observation | x) at step t into b, and into flag whether a lane is to be settled.
+def read_factors(rows, labels, B, begins, lengths, t, which, b) -> None:  # type: ignore[no-untyped-def]
+    """Put p(observation | x) at step t into b.
 
-    A lane whose sequence has ended reads ones. A known label rules all other states out. Returns
-    whether any lane is to be settled.
+    A lane whose sequence has ended reads ones. A known label rules all other states out.
     """
-    n_x, W, ones = B.shape[1], flag.size, B.shape[0] - 1
-    regular = t % EVERY == 0 and t > 0
-    any_flag = regular
+    n_x, W, ones = B.shape[1], which.size, B.shape[0] - 1
     for l in range(W):
         k = ones
         if t < lengths[l] and rows[begins[l] + t] >= 0:
             k = rows[begins[l] + t]
         which[l] = k
-        flag[l] = regular or hard[k]
-        any_flag = any_flag or hard[k]
     for x in range(n_x):
         for l in range(W):
             b[x * W + l] = B[which[l], x]
     if labels.size > 0:
         for l in range(W):
             label = labels[begins[l] + t] if t < lengths[l] else -1
-            if label >= 0:
-                flag[l] = any_flag = True
-                for x in range(n_x):
-                    if x != label:
-                        b[x * W + l] = 0.0
-    return any_flag
+            for x in range(n_x):
+                if label >= 0 and x != label:
+                    b[x * W + l] = 0.0
+
+
+@njit(**INLINE)
+def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
+    """Put into flag whether a lane is to be settled; returns whether any is."""
+    W, regular, n_low = flag.size, t % EVERY == 0 and t > 0, 0
+    for i in range(E.size):
+        n_low += E[i] < LEAST
+    if not (regular or n_low):
+        return False
+    for l in range(W):
+        flag[l] = regular
+        for i in range(l, E.size, W):
+            flag[l] = flag[l] or E[i] < LEAST
+    return True
 
 
 @njit(**KERNEL)
@@ -148,17 +153,16 @@ def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
     E, factor, total = forward.E, forward.sums, forward.total
     N, W = E.size, total.size
     add_up(model, forward)
+    for i in range(N):
+        factor[i] = 1.0
     for l in range(W):
-        settled, power = forward.flag[l], 0
-        if settled and total[l] > 0.0:
-            power = max(-1000, math.frexp(total[l])[1])  # 2^1000 is finite
-        forward.power[l] = power
+        if not forward.flag[l]:
+            continue
+        power = max(-1000, math.frexp(total[l])[1]) if total[l] > 0.0 else 0  # 2^1000 is finite
         forward.shifts[l] += power
-        scale = math.ldexp(1.0, -power)
-        for x in range(N // W):
-            i = x * W + l
-            factor[i] = E[i] * scale if settled else 1.0
-            E[i] = 1.0 if settled else E[i]
+        forward.scale[l] = math.ldexp(1.0, -power)
+        for i in range(l, N, W):
+            factor[i], E[i] = E[i] * forward.scale[l], 1.0
     multiply_rows(forward.top, factor, 0, 1)
     multiply_rows(forward.ahead, factor, 0, 1)
     multiply_rows(forward.recent, factor, forward.at[0], model.n)
@@ -193,15 +197,15 @@ def _begin(model, forward) -> None:  # type: ignore[no-untyped-def]
 @njit(**KERNEL)
 def forward_steps(model, evidence, group, forward, steps, origin, first, last):  # type: ignore[no-untyped-def]
     """Steps first to last - 1 of a group, from the one before; kept in rows from origin on."""
-    f, b, E, out, top, recent, down, ahead, sums, _, flag, power, _, which, at = forward
-    kept_f, kept_b, kept_E, kept_out, kept_top, kept_power, kept_flag, kept_settled = steps
-    rows, labels, _, B, hard = evidence
+    f, b, E, out, top, recent, down, ahead, sums, _, flag, scale, _, which, at = forward
+    kept_f, kept_b, kept_E, kept_out, kept_top, kept_scale, kept_flag, kept_settled = steps
+    rows, labels, _, B = evidence
     begins, lengths = group
     _, A, _, D, _, _, ends, _, _, n = model
     N, W = E.size, flag.size
     at[1] = first - origin
     for t in range(first, last):
-        settled = read_factors(rows, labels, B, hard, begins, lengths, t, which, b, flag)
+        read_factors(rows, labels, B, begins, lengths, t, which, b)
         if t == 0:
             _begin(model, forward)
         else:
@@ -222,6 +226,7 @@ def forward_steps(model, evidence, group, forward, steps, origin, first, last): 
                 down[start + U(i)] = ends[2, i] * top[i]
             for i in range(N):
                 top[i] = ends[0, i] * f[i] + ends[1, i] * top[i]
+        settled = _to_settle(E, flag, t)
         if settled:
             _settle(model, forward)
         if n == 0:
@@ -254,7 +259,7 @@ def forward_steps(model, evidence, group, forward, steps, origin, first, last): 
             kept_settled[row] = settled
             if settled:
                 for l in range(W):
-                    kept_flag[row, l], kept_power[row, l] = flag[l], power[l]
+                    kept_flag[row, l], kept_scale[row, l] = flag[l], scale[l]
             at[1] += 1
 
 

@@ -6,7 +6,6 @@ Arrays have the state and then the lane as their last axis, N = n_x W numbers in
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,9 +20,9 @@ MAX_LANES = 32
 # Cells of all lanes together that fit in a core's own cache, together with the table of durations.
 MAX_CELLS = 2560
 
-# E is multiplied into the rows this often, and after every step with a factor below the second.
+# E is multiplied into the rows this often, and in each lane where an entry falls below the second.
 EVERY = 32
-HARD = 2.0**-24
+LEAST = 2.0**-400
 
 AT_ONCE = 4  # rows that are added at once
 
@@ -57,7 +56,6 @@ class Evidence(NamedTuple):
     labels: Codes  # the state where it is known, -1 where not; empty for none  (n_total,) or (0,)
     offsets: Offsets  # (n + 1,)
     B: Floats  # likelihoods, at most one; the last row is of ones           (n_rows + 1, n_x)
-    hard: NDArray[np.bool_]  # whether a row has entries below `HARD`         (n_rows + 1,)
 
 
 class Group(NamedTuple):
@@ -75,7 +73,7 @@ class Steps(NamedTuple):
     E: Floats  # (n_rows, N)
     out: Floats  # (n_rows, N)
     top: Floats  # (n_rows, N)
-    power: Offsets  # of two, by which a lane was divided                     (n_rows, W)
+    scale: Floats  # power of two by which a lane was multiplied              (n_rows, W)
     flag: NDArray[np.bool_]  # lanes that were settled                        (n_rows, W)
     settled: NDArray[np.bool_]  # whether any lane was                        (n_rows,)
 
@@ -94,7 +92,7 @@ class Forward(NamedTuple):
     sums: Floats  # room                                                      (N,)
     total: Floats  # the sum of alpha, where it was needed                    (W,)
     flag: NDArray[np.bool_]  # lanes whose E is to join f, g and top          (W,)
-    power: Offsets  # by which power of two these were divided                (W,)
+    scale: Floats  # power of two by which these were multiplied              (W,)
     shifts: Offsets  # all powers of two so far                               (W,)
     which: Offsets  # rows of factors                                         (W,)
     at: Offsets  # and the row that the step is kept in                       (2,)
@@ -140,8 +138,7 @@ def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = N
     """Codes and rows of factors, as in `observed`, as the lanes read them."""
     known = np.empty(0, dtype=np.int32) if labels is None else labels
     # All of one type, so that kernels are compiled once.
-    hard = reduce(np.minimum, B.T) < HARD  # faster than B.min(axis=1), of short rows
-    return Evidence(_read_only(codes), _read_only(known), offsets, B, hard)
+    return Evidence(_read_only(codes), _read_only(known), offsets, B)
 
 
 def _read_only(codes: Codes) -> Codes:
@@ -180,7 +177,7 @@ def new_forward(model: Chain, W: int) -> Forward:
         sums=aligned(N),
         total=np.zeros(W),
         flag=np.zeros(W, np.bool_),
-        power=np.zeros(W, np.int64),
+        scale=np.ones(W),
         shifts=np.zeros(W, np.int64),
         which=np.zeros(W, np.int64),
         at=np.zeros(2, np.int64),
@@ -195,7 +192,7 @@ def new_steps(n_rows: int, N: int, W: int) -> Steps:
         E=aligned(n_rows, N),
         out=aligned(n_rows, N),
         top=aligned(n_rows, N),
-        power=np.zeros((n_rows, W), np.int64),
+        scale=np.ones((n_rows, W)),
         flag=np.zeros((n_rows, W), np.bool_),
         settled=np.zeros(n_rows, np.bool_),
     )

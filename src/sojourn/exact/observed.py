@@ -29,9 +29,9 @@ Codes = NDArray[np.int32]
 
 # Log-densities are computed for so many steps at a time: their parts stay in the cache.
 BLOCK = 1 << 14
-# A state that explains a step e^575 times worse than another still explains it: the paths that are
-# possible do not depend on what a double can hold.
-FARTHEST = -575.0
+# A state that explains a step e^400 times worse than another still explains it: the paths that are
+# possible do not depend on what a double can hold. With `LEAST`, products stay above 2^-1000.
+FARTHEST = -400.0
 
 
 def values_of(params: Params, sequences: Sequences) -> Floats | None:
