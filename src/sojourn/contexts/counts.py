@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -198,9 +198,8 @@ def _same(a: Trees, b: Trees) -> bool:
 
 def count_contexts(pieces: Pieces, trees: Trees, n_jobs: int | None = None) -> ContextCounts:
     """Counts of the pieces over the trees, by threads; the same for any number of them."""
-    counter = _Counter(trees)
-    counter.add(pieces, n_jobs)
-    return counter.counts()
+    counters = shared_out(partial(_count, trees, pieces), _chunks(pieces), n_jobs)
+    return reduce(operator.add, counters).counts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,14 +257,19 @@ class ContextTally(Tally):
         return ContextMoments(self._counter.counts(), self.heldout, *sizes)
 
     def _count(self, pieces: Pieces, n_jobs: int | None) -> None:
-        self._counter.add(pieces, n_jobs)
+        chunks = _chunks(pieces)
+        if min(n_threads(n_jobs), len(chunks)) <= 1:
+            _count(self._counter.trees, pieces, chunks, self._counter)
+            return
+        counters = shared_out(partial(_count, self._counter.trees, pieces), chunks, n_jobs)
+        self._counter = reduce(operator.add, counters, self._counter)
 
     def _join(self, other: Self) -> None:
         self._counter = self._counter + other._counter
 
 
 class _Counter:
-    """Tables under way: pieces are added in place, in any order."""
+    """Tables under way; pieces are added in any order."""
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
@@ -274,21 +278,6 @@ class _Counter:
         # pairs, moves, follows
         self.tables: Any = [cells(n) for n in sizes]
         self.first = np.zeros(trees.n_futures, np.int64)
-
-    def add(self, pieces: Pieces, n_jobs: int | None = None) -> None:
-        """Count more pieces, by threads."""
-        chunks = _chunks(pieces)
-        if min(n_threads(n_jobs), len(chunks)) <= 1:
-            self._add_chunks(pieces, chunks)
-            return
-
-        def run(mine: Iterable[Ints]) -> _Counter:
-            counter = _Counter(self.trees)
-            counter._add_chunks(pieces, mine)
-            return counter
-
-        both = reduce(operator.add, shared_out(run, chunks, n_jobs), self)
-        self.tables, self.first = both.tables, both.first
 
     def __add__(self, other: _Counter) -> _Counter:
         both = _Counter(self.trees)
@@ -301,16 +290,21 @@ class _Counter:
         pairs, moves, follows = (table.sorted() for table in self.tables)
         return ContextCounts(self.trees, pairs, moves, follows, self.first.copy())
 
-    def _add_chunks(self, pieces: Pieces, chunks: Iterable[Ints]) -> None:
-        trees = self.trees
-        for chunk in chunks:
-            some = pieces.take(chunk)
-            flat = lay_out(some, trees.n_symbols)
-            past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
-            for table, found in zip(self.tables, _keys(flat, trees, past, future), strict=True):
-                table.add(found)
-            fresh = flat.starts[some.fresh & (flat.stops > flat.starts)]
-            np.add.at(self.first, trees.future_context[future[fresh]], 1)
+
+def _count(
+    trees: Trees, pieces: Pieces, chunks: Iterable[Ints], into: _Counter | None = None
+) -> _Counter:
+    """Count chunks of the pieces, into a counter or a new one."""
+    counter = _Counter(trees) if into is None else into
+    for chunk in chunks:
+        some = pieces.take(chunk)
+        flat = lay_out(some, trees.n_symbols)
+        past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
+        for table, found in zip(counter.tables, _keys(flat, trees, past, future), strict=True):
+            table.add(found)
+        fresh = flat.starts[some.fresh & (flat.stops > flat.starts)]
+        np.add.at(counter.first, trees.future_context[future[fresh]], 1)
+    return counter
 
 
 def _chunks(pieces: Pieces) -> list[Ints]:

@@ -109,15 +109,18 @@ class Hashed:
 
     def add(self, keys: NDArray[np.uint64], counts: Ints | None = None) -> None:
         """Count keys, once each or as often as given."""
-        if 2 * (self.used + len(keys)) > len(self.keys):
-            # Most keys are old ones: grow as far as new ones ask for.
-            self._grow(max(2 * len(self.keys), 1 << (2 * len(keys)).bit_length()))
         more = np.ones(len(keys), np.int64) if counts is None else counts
-        done = 0
+        done, room = 0, len(self.keys)
+        if 2 * (self.used + len(keys)) > room:
+            # Most keys are old ones: grow as far as new ones ask for.
+            room = max(2 * room, 1 << (2 * len(keys)).bit_length())
         while done < len(keys):
+            if room > len(self.keys):
+                old, n = self.keys, self.counts
+                self.keys, self.counts = np.zeros(room, np.uint64), np.zeros(room, np.int64)
+                _insert(self.keys, self.counts, 0, old, n, 0)
             done, self.used = _insert(self.keys, self.counts, self.used, keys, more, done)
-            if done < len(keys):
-                self._grow(2 * len(self.keys))
+            room = 2 * len(self.keys)
 
     def joined(self, other: Hashed) -> Hashed:
         """Both together; neither is changed."""
@@ -133,12 +136,6 @@ class Hashed:
         there = self.counts > 0
         return summed(self.keys[there], self.counts[there])
 
-    def _grow(self, room: int) -> None:
-        old, counts = self.keys, self.counts
-        self.keys, self.counts, self.used = np.zeros(room, np.uint64), np.zeros(room, np.int64), 0
-        there = counts > 0
-        _, self.used = _insert(self.keys, self.counts, 0, old[there], counts[there], 0)
-
 
 @njit(cache=True, nogil=True)
 def _insert(table, counts, used, keys, more, begin):  # type: ignore[no-untyped-def]
@@ -146,6 +143,8 @@ def _insert(table, counts, used, keys, more, begin):  # type: ignore[no-untyped-
     mask = np.uint64(len(table) - 1)
     limit = len(table) // 2
     for i in range(begin, len(keys)):
+        if more[i] == 0:  # an entry that is not in use
+            continue
         key = keys[i]
         h = key * np.uint64(0x9E3779B97F4A7C15)
         at = (h ^ (h >> np.uint64(29))) & mask

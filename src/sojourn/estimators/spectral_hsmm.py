@@ -24,7 +24,7 @@ from sojourn.estimators.predictive import counted, sample_of
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
 from sojourn.spectral.answers import states_of
-from sojourn.spectral.choice import ContextChoice, choose_trees, learn_contexts, max_rank
+from sojourn.spectral.choice import choose_trees, learn_contexts, max_rank
 from sojourn.spectral.models import ContextModel, WindowModel
 from sojourn.spectral.moment_tables import Form
 from sojourn.spectral.moments import WindowTally
@@ -169,10 +169,16 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             return self._fit_numbers(X, lengths)
         data = self._training_data(X, lengths, client)
         if self.algorithm != "contexts":
-            return self._learn(counted(data, self._window_tally(data.n_symbols)), data)
-        trees, planned = self._grown(data)  # contexts of variable length
-        moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
-        return self._learn(moments, data, planned)  # rank and mixture by what was held out
+            tally = self._window_tally(data.n_symbols)
+            return self._learn_windows(counted(data, tally, self.n_jobs), data)
+        how, trees, planned = self._how(data.n_symbols), self._given_trees(data.n_symbols), None
+        with threadpool_limits(1, user_api="blas"):  # one thread adds in one order: same bits
+            if trees is None:  # contexts of variable length
+                trees, planned = choose_trees(sample_of(data), data.n_symbols, **how)
+            moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
+            # Rank and mixture by what was held out
+            model, choice = learn_contexts(moments, planned=planned, **how)
+        return self._keep(moments, model, choice, data)
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
         """Learn from more sequences: counts add up.
@@ -216,13 +222,15 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             data = self._training_data(X, lengths, None)
         else:
             data, n_before = self._coded(X, lengths), self.moments_.n_sequences
-        if self.algorithm == "contexts":
-            tally = partial(ContextTally, self.moments_.counts.trees)
-            planned = None if self.trees is not None else self.choice_
-        else:
-            tally, planned = self._window_tally(data.n_symbols), None
-        moments = self.moments_ + counted(data, tally, self.n_jobs, n_before)
-        return self._learn(moments, data, planned)
+        if self.algorithm != "contexts":
+            more = counted(data, self._window_tally(data.n_symbols), self.n_jobs, n_before)
+            return self._learn_windows(self.moments_ + more, data)
+        planned = None if self.trees is not None else self.choice_
+        tally = partial(ContextTally, self.moments_.counts.trees)
+        with threadpool_limits(1, user_api="blas"):
+            moments = self.moments_ + counted(data, tally, self.n_jobs, n_before)
+            model, choice = learn_contexts(moments, planned=planned, **self._how(data.n_symbols))
+        return self._keep(moments, model, choice, data)
 
     def states_of(self, X: Any, *, lengths: Any = None) -> list[Floats]:
         """The predictive state after each prefix of each sequence: features for any learner.
@@ -300,28 +308,25 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             elif not contexts:
                 raise SojournError(f"algorithm={self.algorithm!r} needs {name}, an integer")
 
-    def _ranks(self, n_symbols: int) -> range:
-        """The ranks to choose from."""
-        if self.rank != "auto":
-            rank = positive_int("rank", self.rank)
-            return range(rank, rank + 1)
+    def _how(self, n_symbols: int) -> dict[str, Any]:
+        """How trees are chosen and counts learned from: ranks to choose from, threads, a seed."""
         most = max_rank(n_symbols)
         if self.n_states is not None and self.max_duration is not None:
             most = min(most, int(self.n_states * self.max_duration))
-        return range(1, most + 1)
+        ranks = range(1, most + 1)
+        if self.rank != "auto":
+            rank = positive_int("rank", self.rank)
+            ranks = range(rank, rank + 1)
+        seed = seed_of(self.random_state)
+        return {"ends": self.ends, "ranks": ranks, "n_jobs": self.n_jobs, "seed": seed}
 
-    def _grown(self, data: Sequences | Partitions) -> tuple[Trees, ContextChoice | None]:
-        """The trees to count over, and the sizes of contexts left to choose from."""
-        if self.trees is not None:
-            if self.trees.n_symbols != data.n_symbols:
-                raise SojournError(
-                    f"the trees are over {self.trees.n_symbols} symbols and the data over "
-                    f"{data.n_symbols}; give data and trees one vocabulary"
-                )
-            return self.trees, None
-        sizes = (data.n_symbols, self.ends, self._ranks(data.n_symbols))
-        with threadpool_limits(1, user_api="blas"):  # one thread adds in one order: same bits
-            return choose_trees(sample_of(data), *sizes, self.n_jobs, seed_of(self.random_state))
+    def _given_trees(self, n_symbols: int) -> Trees | None:
+        if self.trees is not None and self.trees.n_symbols != n_symbols:
+            raise SojournError(
+                f"the trees are over {self.trees.n_symbols} symbols and the data over "
+                f"{n_symbols}; give data and trees one vocabulary"
+            )
+        return self.trees
 
     def _window_tally(self, n_o: int) -> Any:
         n_x, n_d = self._size()
@@ -340,31 +345,25 @@ class SpectralHSMM(TransformerMixin, CodedModel):
         offsets = choose_offsets(windows, n_x, n_d, n_o)
         return partial(WindowTally, (offsets,), n_o, Form(self.algorithm))
 
-    def _learn(
-        self,
-        moments: Any,
-        data: Sequences | Partitions,
-        planned: ContextChoice | None = None,
-    ) -> Self:
-        """Operators from moments; all that was learned is kept at once, or nothing."""
-        seed, learned = seed_of(self.random_state), {"moments_": moments}
-        if self.algorithm == "contexts":
-            how = (self.ends, self._ranks(data.n_symbols), planned, self.n_jobs, seed)
-            with threadpool_limits(1, user_api="blas"):
-                model, choice = learn_contexts(moments, *how)
-            operators: Any = model.operators
-            learned |= {"trees_": model.trees, "followers_": model.followers}
-            learned |= {"weight_": model.weight, "choice_": choice}
-        else:
-            n_x, n_d = self._size()
-            rank = None if self.rank == "auto" else positive_int("rank", self.rank)
-            operators, chosen = learn_windows(moments, rank, n_x * n_d, n_x, seed)
-            learned |= {"window_": moments.tables[0].offsets, "epsilon_": chosen.epsilon}
-            learned |= {"choice_": chosen}
-        learned |= {"operators_": operators, "rank_": operators.rank}
-        learned |= {"singular_values_": operators.singular_values}
+    def _learn_windows(self, moments: Any, data: Sequences | Partitions) -> Self:
+        n_x, n_d = self._size()
+        rank = None if self.rank == "auto" else positive_int("rank", self.rank)
+        seed = seed_of(self.random_state)
+        operators, chosen = learn_windows(moments, rank, n_x * n_d, n_x, seed)
+        return self._keep(moments, WindowModel(operators, chosen.epsilon), chosen, data)
+
+    def _keep(self, moments: Any, model: Any, choice: Any, data: Any) -> Self:
+        """All that was learned is kept at once, or nothing."""
+        operators = model.operators
+        learned = {"moments_": moments, "operators_": operators, "rank_": operators.rank}
+        learned |= {"singular_values_": operators.singular_values, "choice_": choice}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
         learned |= self._timing(data)
+        if isinstance(model, ContextModel):
+            learned |= {"trees_": model.trees, "followers_": model.followers}
+            learned |= {"weight_": model.weight}
+        else:
+            learned |= {"window_": moments.tables[0].offsets, "epsilon_": model.epsilon}
         if not isinstance(data, Coded):
             learned |= {"codebook_": None, "channels_": ()}
         before = ("_model", "trees_", "followers_", "weight_", "window_", "epsilon_")

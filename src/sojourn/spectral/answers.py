@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import BUCKETS, MAX_RUNS, Codes, Flat, lay_out
-from sojourn.data.runs import sums
+from sojourn.contexts.trees import BUCKETS, MAX_RUNS, Codes, Flat, lay_out, locate, steps_of
 from sojourn.data.sequences import Sequences
-from sojourn.scale.threads import chunks, each
+from sojourn.scale.threads import chunks, in_order
 from sojourn.spectral.filter import run_filter, unseen
 from sojourn.spectral.models import Model
 
 Floats = NDArray[np.float64]
+R = TypeVar("R")
 
 
-class _Scored(NamedTuple):
+class Scored(NamedTuple):
     """Some sequences laid out and scored."""
 
     flat: Flat
     nodes: Codes  # of the past before each place
-    prob: Floats  # of what came at each place
+    surprise: Floats  # -log p of what came at each place; 0 where nothing is predicted
     rows: Floats  # the filter after each sequence                             (n, width)
     states: Floats  # the state before each place, if asked for
 
 
 def _score(
     model: Model, flat: Flat, keep: bool = False, row: Floats | None = None, seen: int = 0
-) -> _Scored:
-    """Probability of every outcome; from a row of the filter on, after `seen` symbols."""
+) -> Scored:
+    """Score every outcome; from a row of the filter on, after `seen` symbols."""
     fresh, filter = np.ones(len(flat.starts), bool), model.filter
-    nodes, contexts = model.located(flat, fresh, seen)
+    if model.trees is None:  # windows have no nodes, and restart by step
+        nodes = contexts = steps_of(flat, fresh, 1 if filter is None else filter.n_t, seen)
+    else:
+        nodes = locate(model.trees.pasts, flat)
+        contexts = model.trees.past_context[nodes]
     prob, rows, states = np.ones(len(flat.codes)), np.empty((len(fresh), 0)), np.empty((0, 0))
     if filter is not None:
         filter = filter if row is None else filter._replace(start=row)
@@ -42,25 +47,24 @@ def _score(
     if model.followers is not None and model.weight < 1.0:
         beside = model.followers.prob(nodes, flat.codes, model.ends)
         known = flat.codes < model.n_symbols + model.ends
+        known[flat.starts - 1] = False  # marks of starts, which look like ends
         prob = np.where(known, model.weight * prob + (1.0 - model.weight) * beside, 1.0)
-    return _Scored(flat, nodes, prob, rows, states)
+    return Scored(flat, nodes, 0.0 - np.log(prob), rows, states)  # not -0 where p is 1
 
 
-def _each(
-    model: Model,
-    sequences: Sequences,
-    n_jobs: int | None,
-    run: Callable[[int, int, _Scored], object],
-    keep: bool = False,
-) -> None:
-    """Call ``run(first, last, scored)`` for chunks of the sequences, by threads."""
+def score_chunk(
+    model: Model, sequences: Sequences, bounds: tuple[int, int], keep: bool = False
+) -> Scored:
+    """Score the sequences ``first`` to ``last - 1``; states are kept if asked for."""
+    return _score(model, lay_out(Pieces.all_of(sequences, *bounds), model.n_symbols), keep)
 
-    def one(bounds: tuple[int, int]) -> None:
-        flat = lay_out(Pieces.all_of(sequences, *bounds), model.n_symbols)
-        run(*bounds, _score(model, flat, keep))
 
+def in_chunks(
+    run: Callable[..., R], model: Model, sequences: Sequences, n_jobs: int | None, **options: Any
+) -> Iterator[R]:
+    """Results of ``run(model, sequences, (first, last))`` for chunks, in order, by threads."""
     sizes = sequences.offsets + np.arange(len(sequences) + 1)  # an end is a place too
-    each(one, chunks(sizes), n_jobs)
+    return in_order(partial(run, model, sequences, **options), chunks(sizes), n_jobs)
 
 
 def surprise(
@@ -70,37 +74,29 @@ def surprise(
 
     A missing symbol has none: 0. So has an end that is not predicted.
     """
-    out, ends = np.zeros(sequences.n_total), np.zeros(len(sequences))
-
-    def run(first: int, last: int, scored: _Scored) -> None:
-        values = 0.0 - np.log(scored.prob)  # not -0 where p is 1
-        inside = scored.flat.codes != model.n_symbols
-        out[sequences.offsets[first] : sequences.offsets[last]] = values[inside]
-        if model.ends:
-            ends[first:last] = values[scored.flat.stops - 1]
-
-    _each(model, sequences, n_jobs, run)
-    return out, ends
+    steps, ends = [np.empty(0)], [np.empty(0)]
+    for scored in in_chunks(score_chunk, model, sequences, n_jobs):
+        steps.append(scored.surprise[scored.flat.codes != model.n_symbols])
+        ends.append(scored.surprise[scored.flat.stops - 1] * model.ends)
+    return np.concatenate(steps), np.concatenate(ends)
 
 
 def log_prob(model: Model, sequences: Sequences, n_jobs: int | None = None) -> Floats:
     """Log-probability of each sequence, its end included where ends are predicted."""
-    steps, ends = surprise(model, sequences, n_jobs)
-    found: Floats = -sums(steps, sequences.offsets) - ends
-    return found
+    scored = in_chunks(score_chunk, model, sequences, n_jobs)
+    # From start to start: symbols, the end, and the mark of the next start, which is 0
+    found = (-np.add.reduceat(part.surprise, part.flat.starts) for part in scored)
+    return np.concatenate([np.empty(0), *found])
 
 
 def states_of(
     model: Model, sequences: Sequences, rank: int, n_jobs: int | None = None
 ) -> list[Floats]:
     """The state before each symbol and after the last: (length + 1, rank) for each sequence."""
-    found: list[Floats] = [np.empty(0)] * len(sequences)
-
-    def run(first: int, last: int, scored: _Scored) -> None:
-        for i, (a, b) in enumerate(zip(scored.flat.starts, scored.flat.stops, strict=True)):
-            found[first + i] = scored.states[a:b, :rank].copy()
-
-    _each(model, sequences, n_jobs, run, keep=True)
+    found: list[Floats] = []
+    for scored in in_chunks(score_chunk, model, sequences, n_jobs, keep=True):
+        places = zip(scored.flat.starts, scored.flat.stops, strict=True)
+        found.extend(scored.states[a:b, :rank].copy() for a, b in places)
     return found
 
 
@@ -112,15 +108,19 @@ def next_distribution(
     One step ahead it is the mixture's. Further steps weigh the states that may follow by it, and
     the operators take these on; an end stays an end.
     """
-    out = np.empty((len(sequences), model.n_symbols + model.ends))
+    none = np.empty((0, model.n_symbols + model.ends))
+    found = in_chunks(next_of_chunk, model, sequences, n_jobs, horizon=horizon)
+    return np.concatenate([none, *(p for _, _, p in found)])
 
-    def run(first: int, last: int, scored: _Scored) -> None:
-        nodes = scored.nodes[scored.flat.stops - 1]
-        lengths = np.diff(sequences.offsets[first : last + 1])
-        out[first:last] = ahead(model, scored.rows, nodes, lengths, horizon)
 
-    _each(model, sequences, n_jobs, run)
-    return out
+def next_of_chunk(
+    model: Model, sequences: Sequences, bounds: tuple[int, int], horizon: int = 1
+) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """After each sequence: the filter's row, its length, and the distribution of what follows."""
+    scored = score_chunk(model, sequences, bounds)
+    lengths = np.diff(sequences.offsets[bounds[0] : bounds[1] + 1])
+    nodes = scored.nodes[scored.flat.stops - 1]
+    return scored.rows, lengths, ahead(model, scored.rows, nodes, lengths, horizon)
 
 
 def ahead(
@@ -201,7 +201,7 @@ class Walk:
         for begin in range(0, len(codes), self.LONGEST):
             part = codes[begin : begin + self.LONGEST]
             scored, n = self._scored(part), self.n + len(part)
-            out[begin : begin + len(part)] = 0.0 - np.log(scored.prob[self.n : n])
+            out[begin : begin + len(part)] = scored.surprise[self.n : n]
             self.row = scored.rows[0]
             self.n_seen += len(part)
             run = n - int(self.first[n - 1])
@@ -216,9 +216,9 @@ class Walk:
 
     def end(self) -> float:
         """The surprise of an end here; 0 where ends are not predicted."""
-        return 0.0 - float(np.log(self._scored(np.empty(0, np.int32)).prob[self.n]))
+        return float(self._scored(np.empty(0, np.int32)).surprise[self.n])
 
-    def _scored(self, codes: Codes) -> _Scored:
+    def _scored(self, codes: Codes) -> Scored:
         """Score symbols, and an end, after the past; what is written after it does not count."""
         n, end = self.n, self._write(codes)
         self.codes[end] = self.model.n_symbols

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from sojourn.contexts.followers import learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.contexts.tables import MAX_CELLS
-from sojourn.scale.threads import each
+from sojourn.scale.threads import each, in_order
 from sojourn.spectral.context_operators import RIDGE, SHARED_FROM, learn_operators
 from sojourn.spectral.models import ContextModel
 from sojourn.spectral.search import FIRST_RANKS, RANKS, ContextTrial, Search
@@ -104,7 +105,7 @@ def choose_trees(
             cut = fine.cut(size)
             if search.trials and cut.n_pasts > MOST_CONTEXTS:
                 return []
-            return search.walk(counts.grouped(cut), size, ranks, near, seed)
+            return search.walk((size, counts.grouped(cut)), ranks, near, seed)
 
         if not search.add(each(compare, sizes[first : first + 2], n_jobs)):
             break
@@ -236,18 +237,18 @@ def _best(
 ) -> ContextTrial:
     """The best size and rank of all that was counted, then the best ridge for them."""
     cuts = {size: counts.grouped(counts.trees.cut(size)) for size in sizes} or {0.0: counts}
-    walks = each(
-        lambda cut: search.walk(cut[1], cut[0], ranks, near, seed), [*cuts.items()], n_jobs
-    )
-    search.trials.extend(trial for walk in walks for trial in walk)
+    walk = partial(search.walk, ranks=ranks, near=near, seed=seed)
+    walks = list(in_order(walk, [*cuts.items()], n_jobs))
+    search.trials.extend(trial for found in walks for trial in found)
     best = search.chosen
     cut = cuts[best.split_at]
     assert search.heldout is not None
     operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed)
-    others = [
-        search.trial(operators.with_ridge(operators.ridge * r / RIDGE), cut.trees, best.split_at, r)
-        for r in OTHER_RIDGES
-    ]
+    others = []
+    for ridge in OTHER_RIDGES:
+        other = operators.with_ridge(operators.ridge * ridge / RIDGE)
+        prob = search.heldout.prob(other, cut.trees.past_context)
+        others.append(search.trial(prob, cut.trees, best.split_at, best.rank, ridge))
     search.trials.extend(others)
     return max([best, *others], key=lambda trial: trial.score)
 

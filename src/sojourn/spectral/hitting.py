@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.data.sequences import Sequences
 from sojourn.exact.hitting import MOST, RARE, Hits
-from sojourn.spectral.answers import Floats, _each, _Scored, ahead
+from sojourn.spectral.answers import Floats, in_chunks, next_of_chunk
 from sojourn.spectral.models import Model
 
 
@@ -14,26 +14,18 @@ def first_hits(
     model: Model, sequences: Sequences, target: int, most: int = MOST, n_jobs: int | None = None
 ) -> Hits:
     """Distribution of the first step with a symbol; of the end where `target` is n_symbols."""
-    found: list[tuple[int, list[Floats], Floats, Floats, Floats]] = []
-
-    def run(first: int, last: int, scored: _Scored) -> None:
-        nodes = scored.nodes[scored.flat.stops - 1]
-        lengths = np.diff(sequences.offsets[first : last + 1])
-        p = ahead(model, scored.rows, nodes, lengths)
-        found.append((first, *_chunk_hits(model, scored.rows, p, lengths, target, most)))
-
-    _each(model, sequences, n_jobs, run)
-    found.sort(key=lambda part: part[0])
-    n_steps = max(len(part[1]) for part in found)
-    rows = [np.pad(np.stack(f, 1), ((0, 0), (0, n_steps - len(f)))) for _, f, *_ in found]
-    later, never, symbols = (np.concatenate([part[i] for part in found]) for i in (2, 3, 4))
+    found = list(in_chunks(_chunk_hits, model, sequences, n_jobs, target=target, most=most))
+    n_steps = max(len(part[0]) for part in found)
+    rows = [np.pad(np.stack(f, 1), ((0, 0), (0, n_steps - len(f)))) for f, *_ in found]
+    later, never, symbols = (np.concatenate([part[i] for part in found]) for i in (1, 2, 3))
     return Hits(np.concatenate(rows), later, never, symbols)
 
 
 def _chunk_hits(
-    model: Model, rows: Floats, p: Floats, lengths: Floats, target: int, most: int
+    model: Model, sequences: Sequences, bounds: tuple[int, int], target: int, most: int
 ) -> tuple[list[Floats], Floats, Floats, Floats]:
     """The recursion: the mixture's first step, then those of the operators."""
+    rows, lengths, p = next_of_chunk(model, sequences, bounds)
     n_o, filter = model.n_symbols, model.filter
     rank = model.emission(0).shape[1]
     assert filter is not None

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sojourn.contexts.counts import Trees
 from sojourn.contexts.followers import Followers
-from sojourn.contexts.trees import Codes, Flat, locate, steps_of
 from sojourn.errors import SojournError
 from sojourn.spectral.context_operators import ContextOperators
 from sojourn.spectral.filter import Filter, context_filter, window_filter
@@ -43,11 +42,9 @@ class Model(Protocol):
     def followers(self) -> Followers | None:
         """The context tree; None for operators alone."""
 
-    def located(self, flat: Flat, fresh: NDArray[np.bool_], seen: int = 0) -> tuple[Codes, Codes]:
-        """The node of the past before each place, and the row at which a filter restarts there.
-
-        Each piece comes after `seen` symbols of its sequence.
-        """
+    @property
+    def trees(self) -> Trees | None:
+        """The contexts, by which the filter restarts; None for windows, which restart by step."""
 
     def emission(self, step: int) -> Floats:
         """Rows that give p(symbol or end | state) at a step, (n_symbols + 1, rank)."""
@@ -101,11 +98,6 @@ class ContextModel:
         """The operators laid out for scoring."""
         return None if self.operators is None else context_filter(self.operators, self.ends)
 
-    def located(self, flat: Flat, fresh: NDArray[np.bool_], seen: int = 0) -> tuple[Codes, Codes]:
-        """The node of the past before each place, and its context."""
-        nodes = locate(self.trees.pasts, flat)
-        return nodes, self.trees.past_context[nodes]
-
     def emission(self, step: int) -> Floats:
         """Rows that give p(symbol or end | state)."""
         return self._operators.emit
@@ -132,7 +124,7 @@ class WindowModel:
 
     ends = False
     weight = 1.0
-    followers = None
+    trees = followers = None
 
     @property
     def n_symbols(self) -> int:
@@ -143,11 +135,6 @@ class WindowModel:
     def filter(self) -> Filter:
         """The operators laid out for scoring."""
         return window_filter(self.operators, self.epsilon)
-
-    def located(self, flat: Flat, fresh: NDArray[np.bool_], seen: int = 0) -> tuple[Codes, Codes]:
-        """The step of each place, by which a filter restarts; there are no nodes."""
-        steps = steps_of(flat, fresh, self.filter.n_t, seen)
-        return steps, steps
 
     def emission(self, step: int) -> Floats:
         """Rows that give p(symbol | state) at a step; an end has none."""

@@ -175,12 +175,11 @@ class Search:
         return self.in_vain < PATIENCE
 
     def trial(
-        self, operators: ContextOperators, trees: Trees, split_at: float, ridge: float = RIDGE
+        self, prob: Floats, trees: Trees, split_at: float, rank: int, ridge: float = RIDGE
     ) -> ContextTrial:
-        """Judge operators, with the best weight beside the context tree."""
+        """Judge what operators give each outcome, with the best weight beside the context tree."""
         assert self.heldout is not None
-        sizes = (trees.n_pasts, trees.n_futures, operators.rank, ridge)
-        prob = self.heldout.prob(operators, trees.past_context)
+        sizes = (trees.n_pasts, trees.n_futures, rank, ridge)
         judged = (*best_mixture(prob, self.heldout.beside), float(np.log(prob).mean()), len(prob))
         found = ContextTrial(split_at, *sizes, *judged)
         self.probs[found] = prob
@@ -212,10 +211,11 @@ class Search:
         return replace(trial, weight=weight, score=score), least
 
     def walk(
-        self, counts: ContextCounts, split_at: float, ranks: range, near: Iterable[int], seed: int
+        self, cut: tuple[float, ContextCounts], ranks: range, near: Iterable[int], seed: int
     ) -> list[ContextTrial]:
-        """Trials of one tree: from a few ranks to the best among their neighbours."""
+        """Trials of one tree, its size and counts: from a few ranks to their best neighbours."""
         assert self.heldout is not None
+        split_at, counts = cut
         trees, max_rank, ends = counts.trees, ranks[-1], self.heldout.ends
         grid = sorted({*(r for r in RANKS if r in ranks), max_rank})
         first = [r for r in near if r in ranks] or [max_rank]
@@ -228,7 +228,9 @@ class Search:
                 if grid[i] > operators.rank == top:
                     top = min(2 * top, max_rank)
                     operators = learn_operators(counts, top, ends, seed=seed)
-                found[i] = self.trial(operators.cut(grid[i]), trees, split_at)
+                part = operators.cut(grid[i])
+                prob = self.heldout.prob(part, trees.past_context)
+                found[i] = self.trial(prob, trees, split_at, part.rank)
                 if grid[i] >= operators.rank < top:
                     grid = grid[: i + 1]  # the counts have no more directions
                     break
