@@ -709,6 +709,15 @@ def detector(folder):
     return file
 
 
+def test_a_detector_fits_each_of_its_models_once(folder, tmp_path, capsys, monkeypatch):
+    fits, fit = [], sj.HSMM.fit
+    monkeypatch.setattr(sj.HSMM, "fit", lambda *args, **how: fits.append(1) or fit(*args, **how))
+    args = ("--states", "2", "--max-duration", "2", "--detector", "-q", "-o", tmp_path / "m")
+    shown = run(capsys, "fit", folder / "events.csv", *args)
+    assert len(fits) == 1 + sj.load(tmp_path / "m").cv
+    assert "\nsequences," in shown
+
+
 def test_detect_sorts_and_leaves_out_and_sums_up(detector, folder, capsys):
     new = folder / "new-named.csv"
     text = (folder / "named.csv").read_text("utf-8")
@@ -775,6 +784,7 @@ def test_a_stream_of_a_detector_raises_alarms_and_takes_novel_symbols(detector, 
         (("fit", "d", "-o", "missing/m.sojourn"), "there is no folder missing"),
         (("report", "m", "d", "-o", "missing/r.html"), "there is no folder missing"),
         (("fit", "d", "-o", "m", "--states", "abc"), "'abc' is not a number or auto"),
+        (("fit", "d", "-o", "m", "--detector", "--scan"), "--detector is not for --scan"),
     ],
 )
 def test_outputs_and_numbers_are_checked_before_work_begins(args, words, capsys):

@@ -45,6 +45,13 @@ def test_auto_sizes_are_chosen_in_the_fit():
     assert model.params_.max_duration >= 4
 
 
+def test_auto_tries_no_stays_that_no_sequence_has_room_for(capsys):
+    HSMM(2, "auto", init="moments", max_iter=5, verbose=True).fit(DATA.codes[:80].reshape(40, 2))
+    shown = capsys.readouterr().err
+    assert "2 free steps" in shown
+    assert "4 free steps" not in shown
+
+
 def test_one_long_sequence_is_cut_to_be_dealt_out():
     long = stays_of_four().sample(1, 2000, rng=1)
     found = select(long, n_states=[1, 2], max_duration=[5], cv=4, init="moments")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
@@ -81,6 +81,7 @@ def fit(
     **arguments: Any,
 ) -> None:
     """Learn a model from sequences and save it."""
+    from sojourn import HSMM, AnomalyDetector, SpectralHSMM
     from sojourn.persist.saving import save
 
     if detection and not detector:
@@ -92,8 +93,8 @@ def fit(
     how = options.given(checkpoint=checkpoint, resume=resume or None)
     if how and estimator != "hsmm":
         raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
-    if scan and detector:
-        raise click.UsageError("--detector is not for --scan or --cluster.")
+    if detector and (scan or how):
+        raise click.UsageError("--detector is not for --scan, --cluster, --checkpoint or --resume.")
     if "windows" in arguments:
         arguments.setdefault("algorithm", "adjacent")  # contexts have no windows
     if estimator == "spectral" and arguments.get("algorithm", "contexts") == "contexts":
@@ -105,31 +106,30 @@ def fit(
     data.how["empty"] = bool(arguments.get("ends"))
     sequences: Any = data.scan() if scan else data.read()
     with options.client_of(cluster) as client:
-        model = _fitted(estimator, auto, arguments, sequences, how | {"client": client})
-        facts = _facts(model) | _size(model, sequences, client)
-    if detector:
-        from sojourn.detect.detector import AnomalyDetector, sized
-
-        with status("fitting the detector"):
-            model = AnomalyDetector(sized(model), **detection).fit(sequences)
+        with _progress(estimator, auto, detector):
+            if estimator == "hsmm":
+                # EM shows its progress itself, but a terminal has one such line at a time.
+                arguments |= {"verbose": False} if auto or detector else {}
+                model: Any = HSMM(**arguments)
+            else:
+                arguments |= _chosen_sizes(sequences, **arguments) if auto else {}
+                model = SpectralHSMM(**arguments)
+            if detector:
+                model = AnomalyDetector(model, **detection).fit(sequences)
+            else:
+                model.fit(sequences, **how, client=client)
+        fitted = model.model_ if detector else model
+        facts = _facts(fitted) | _size(fitted, sequences, client)
     save(model, output, moments=not no_moments, extras=data.columns())
     _write_facts(Output(None, shape), facts | {"saved to": output})
 
 
-def _fitted(
-    estimator: str, auto: bool, arguments: dict[str, Any], sequences: Any, how: dict[str, Any]
-) -> Any:
-    from sojourn import HSMM, SpectralHSMM
-
-    if estimator == "hsmm":
-        # EM shows its progress itself, but a terminal has one such line at a time.
-        with status("comparing sizes, then fitting") if auto else nullcontext():
-            return HSMM(**arguments | ({"verbose": False} if auto else {})).fit(sequences, **how)
-    if auto:
-        with status("comparing sizes"):
-            arguments |= _chosen_sizes(sequences, **arguments)
-    with status("fitting"):
-        return SpectralHSMM(**arguments).fit(sequences, **how)
+def _progress(estimator: str, auto: bool, detector: bool) -> AbstractContextManager[None]:
+    """What is shown on a terminal while a model is fitted."""
+    if estimator == "hsmm" and not auto and not detector:
+        return nullcontext()
+    steps = ("comparing sizes",) * auto + ("fitting",) + ("calibrating",) * detector
+    return status(", then ".join(steps))
 
 
 def _chosen_sizes(sequences: Any, n_states: Any, max_duration: Any, **more: Any) -> dict[str, int]:

@@ -75,7 +75,7 @@ def choose_columns(
     if symbol is None:
         raise SojournError(
             f"{what}: cannot guess which column holds the symbols; pass symbol= one of "
-            f"{_listed(rest or names)}"
+            f"{_listed(rest or names)}{', and id= that of the sequences' if id is None else ''}"
         )
     if symbol_guessed:
         guesses.append(f"symbol {symbol!r}")

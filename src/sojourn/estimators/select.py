@@ -96,16 +96,18 @@ def choose_sizes(estimator: HSMM, sequences: Sequences, cv: int = 3) -> tuple[in
     folds = _Folds(sequences, cv)
     rough = clone(estimator).set_params(**ROUGH, verbose=False)
     auto_stays = estimator.max_duration == "auto"
+    longest = int(sequences.lengths.max())
+    stays = [d for d, less in zip(DURATIONS, (0, *DURATIONS), strict=False) if less < longest]
     n_d = FIRST_STEPS if auto_stays else positive_int("max_duration", estimator.max_duration)
     n_x, auto_states = estimator.n_states, estimator.n_states == "auto"
-    show = Counter(estimator.verbose, len(STATES) * auto_states + len(DURATIONS) * auto_stays)
+    show = Counter(estimator.verbose, len(STATES) * auto_states + len(stays) * auto_stays)
     if auto_states:
         n_x = _walk(folds.score(rough, n, n_d, show) for n in STATES).n_states
         _warn_of_last("n_states", n_x, STATES)
     n_x = positive_int("n_states", n_x)
     if auto_stays:
         show.done = len(STATES) * auto_states
-        n_d = _walk(folds.score(rough, n_x, d, show) for d in DURATIONS).max_duration
+        n_d = _walk(folds.score(rough, n_x, d, show) for d in stays).max_duration
         _warn_of_last("max_duration", n_d, DURATIONS)
     show.close(f"{n_x} states, {n_d} free steps")
     return n_x, n_d

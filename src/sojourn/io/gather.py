@@ -153,8 +153,11 @@ def usable_rows(
     if rows.time is not None:
         time, bad, kind = read_times(rows.time, kind)
         if bad.any():
-            expected = f"a {kind}" if kind else "a number or a date"
-            faults.append((bad, f"has no time that can be read; expected {expected}"))
+            expected = f"a {kind}" if kind else "a number, or a date such as 2026-03-29 17:39"
+            came = rows.time[int((bad & keep).argmax())].as_py()
+            faults.append(
+                (bad, f"has no time that can be read; expected {expected}, and got {came!r}")
+            )
     if is_list(rows.symbol.type):
         none = to_numpy(rows.symbol.is_null()) if empty else list_lengths(rows.symbol) == 0
         faults.append((none, "is an empty sequence"))
