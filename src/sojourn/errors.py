@@ -19,7 +19,7 @@ class SojournError(ValueError):
     ...     sj.Sequences.from_lists([["climb"], []])
     ... except sj.SojournError as error:
     ...     print(error)
-    sequence 1 is empty; every sequence needs at least one symbol, but for a model of ends...
+    sequence 1 is empty; every sequence needs at least one symbol: drop it, or fit...
     """
 
     def __init__(self, message: object = "") -> None:

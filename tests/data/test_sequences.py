@@ -33,8 +33,8 @@ any_lists = ragged(strings) | ragged(integers)
 
 
 EMPTY = (
-    "sequence 1 is empty; every sequence needs at least one symbol, but for a model of ends "
-    "(ends=True): drop it"
+    "sequence 1 is empty; every sequence needs at least one symbol: drop it, or fit with "
+    "ends=True, and where you make a Sequences of it pass empty=True"
 )
 
 

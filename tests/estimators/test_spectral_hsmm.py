@@ -493,7 +493,7 @@ NAN = float("nan")
         (np.empty((0, 5), int), "there are no sequences; expected at least 1"),
         (
             [[0, 1, 2], []],
-            "sequence 1 is empty; every sequence needs at least one symbol, but for a model of",
+            "sequence 1 is empty; every sequence needs at least one symbol: drop it, or fit",
         ),
         ([[0, 1, 2], [0, -3]], r"sequence 1 has -3 at position 1; expected integers of 0 and more"),
         (np.array([[0, 1], [-1, 0]]), r"sequence 1 has -1 at position 0; expected integers"),

@@ -172,8 +172,8 @@ def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any], empty: bool = F
         i = int(np.argmax(short))
         what = "is empty" if lengths[i] == 0 else f"has length {lengths[i]}"
         raise SojournError(
-            f"{name_of(i, ids)} {what}; every sequence needs at least one symbol, but for a model "
-            f"of ends (ends=True): drop it"
+            f"{name_of(i, ids)} {what}; every sequence needs at least one symbol: drop it, or fit "
+            f"with ends=True, and where you make a Sequences of it pass empty=True"
         )
 
 
