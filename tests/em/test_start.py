@@ -1,5 +1,7 @@
 """The start and the schedule: right basins, few passes, and data of every shape."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,15 @@ def test_the_race_is_as_good_as_the_best_of_several_random_starts():
     raced = fit_params(data, 4, 6, 5, rng=0, max_iter=40)
     alone = [run_em(Params.random(4, 6, 5, rng=s), data, max_iter=40) for s in range(3)]
     assert raced.log_likelihood > max(r.log_likelihood for r in alone) - 1.0
+
+
+def test_more_free_steps_begin_where_fewer_have_ended():
+    data = Params.random(3, 12, 4, rng=5).sample(40, 60, rng=6)
+    fits = [fit_params(data, 4, n_d, 4, rng=0, tail=True, pseudocount=0.01) for n_d in (5, 10, 20)]
+    for fewer, more in itertools.pairwise(fits):
+        # The written-out tail is mixed with a little of everything: 0.0001 nats per symbol.
+        assert abs(more.history[0] - fewer.history[-1]) < 2e-4 * data.n_total
+        assert more.history[-1] > fewer.history[-1]
 
 
 def test_most_of_the_work_is_done_on_samples():

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,9 +42,10 @@ N_RANDOM = 8
 # Passes of each round of the race, and how many starts are left after it. The last round is run on
 # the next larger sample: optima that are alike on a small sample may differ on a larger one.
 ROUNDS = ((10, 4), (20, 2), (20, 1))
-# Free steps of the models in the first rounds, if stays may be longer; some have a single one. So
-# sizes that differ only in max_duration race the same models.
-FEW_STEPS = 5
+# Free steps of the models in the race, if stays may be longer; some have a single one at first. The
+# winner is run at ever more, so that a size begins where those of fewer steps have ended. A number
+# of steps is left out if what comes after it is not so many times as large.
+FEW_STEPS, TIMES_STEPS, WORTH = 5, 2, 1.4
 # What a step must gain to be worth another, if nothing else is asked for: nats per symbol, and in
 # all for each parameter. A fit is half a nat per parameter better than the truth: what is left to
 # gain is then far below what is noise.
@@ -51,7 +53,7 @@ GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 3e-6, 2e-4
 # Passes on each of the growing samples.
 STAGE = 40
 # Longer sequences are cut, for samples only; a cut spoils one stay, so pieces hold many.
-STAYS_PER_PIECE = 32
+STAYS_PER_PIECE, SHORTEST_PIECE = 32, 1024
 # Rare things may be absent from a sample: it must not rule them out.
 SAMPLE_PSEUDOCOUNT = 0.1
 # Where EM starts from for the ends, and the mean of the tails in units of max_duration.
@@ -133,31 +135,29 @@ def fit_params(
             save(replace(progress, running=state))
 
     em = partial(run_em, durations=durations, left_censored=left_censored)
-    for stage in range(progress.stage, samples.n_stages if init in ("spectral", "random") else 0):
-        sample, passes, n_kept = samples.stage(stage)
+    for stage in samples.stages[progress.stage :] if init in ("spectral", "random") else []:
+        sample = samples.drawn[min(stage.sample, len(samples.drawn) - 1)]
+        everything = sample.n_total == data.n_total
         on_sample = partial(
             em,
             data=sample,
-            max_iter=passes,
+            max_iter=stage.passes or (max_iter if everything else STAGE),
             tol=_enough(size, sample.n_total) if tol is None else tol,
-            pseudocount=max(
-                pseudocount, SAMPLE_PSEUDOCOUNT if sample.n_total < data.n_total else 0.0
-            ),
+            pseudocount=max(pseudocount, 0.0 if everything else SAMPLE_PSEUDOCOUNT),
         )
-        racing = [with_durations(p, _steps(size, stage)) for p in progress.models]
-        running = progress.running
-        if stage < len(ROUNDS):
+        racing = [with_durations(p, stage.steps) for p in progress.models]
+        if len(racing) > 1:
             results = list(in_order(partial(on_sample, n_jobs=1), racing, n_jobs))
         else:
-            results = [on_sample(racing[0], n_jobs=n_jobs, save=passed, state=running)]
+            results = [on_sample(*racing, n_jobs=n_jobs, save=passed, state=progress.running)]
         spent = progress.spent + sum(r.n_passes for r in results) * sample.n_total
         best_first = sorted(results, key=lambda r: -r.history[-1])
-        left = tuple(r.params for r in best_first[:n_kept])
-        progress = Saved(progress.sizes, stage + 1, left, spent)
+        left = [r.params for r in best_first[: stage.n_kept]]
+        progress = Saved(progress.sizes, progress.stage + 1, tuple(left), spent)
         if save is not None:
             save(progress)
     result = em(
-        progress.models[0],
+        with_durations(progress.models[0], max_duration),
         data,
         max_iter=max_iter,
         tol=_enough(size, data.n_total) if tol is None else tol,
@@ -186,11 +186,35 @@ def _enough(size: Size, n_total: int) -> float:
     return min(GAIN_PER_SYMBOL, GAIN_PER_PARAMETER * size.n_entries / max(n_total, 1))
 
 
-def _steps(size: Size, stage: int) -> int:
-    """Free steps of the models in a stage of the race: fewer at first, where there are tails."""
+class _Stage(NamedTuple):
+    """A part of the race, or a run of its winner."""
+
+    sample: int
+    steps: int  # free ones
+    passes: int  # 0: as many as it takes
+    n_kept: int  # models that are left after it
+
+
+def _ladder(size: Size) -> list[int]:
+    """Free steps of the first models in the race, of the later ones, and so on up to all."""
+    n_d = size.max_duration
     if size.loops or not size.tail.all():
-        return size.max_duration
-    return (1, min(FEW_STEPS, size.max_duration), size.max_duration)[min(stage, 2)]
+        return [n_d, n_d]
+    steps, n = [1], min(FEW_STEPS, n_d)
+    while WORTH * n < n_d:
+        steps.append(n)
+        n *= TIMES_STEPS
+    return [*steps, n_d]
+
+
+def _stages(ladder: list[int], n_samples: int) -> list[_Stage]:
+    """All that is done before the last run, on all the data."""
+    rounds = zip((0, 0, 1), (*ladder[:2], ladder[1]), ROUNDS, strict=True)
+    return [
+        *(_Stage(sample, steps, *each) for sample, steps, each in rounds),
+        *(_Stage(1, steps, 0, 1) for steps in ladder[1:-1]),
+        *(_Stage(sample, ladder[-1], STAGE, 1) for sample in range(1, n_samples)),
+    ]
 
 
 @dataclass(frozen=True)
@@ -228,7 +252,7 @@ def _starts(init: str, samples: _Samples, size: Size, rng: np.random.Generator) 
     # of the data must not be impossible.
     frequencies = 1 + np.bincount(data.codes[data.codes >= 0], minlength=n_o)
     labels = cluster_pasts(data, n_x, ends, rng) if init != "moments" or not emissions else []
-    lengths = sorted({_steps(size, 0), _steps(size, 1)}) if init == "spectral" else [n_d]
+    lengths = sorted(set(samples.ladder[:2])) if init == "spectral" else [n_d]
     for n_d in lengths:
         steps = (
             size if n_d == size.max_duration else size._replace(max_duration=n_d, loops=n_d == 1)
@@ -259,15 +283,14 @@ class _Samples:
     """The growing samples for a model of this size, drawn when one is first asked for."""
 
     def __init__(self, data: Sequences | Partitions, size: Size, salt: int) -> None:
+        self.ladder = _ladder(size)
+        few = size._replace(max_duration=self.ladder[1])  # sizes of more steps have the same
         # A cut is no end, so where ends are learned sequences are not cut.
-        self.piece = data.n_total if size.ends else STAYS_PER_PIECE * size.max_duration
+        piece = max(SHORTEST_PIECE, STAYS_PER_PIECE * size.max_duration)
+        self.piece = data.n_total if size.ends else piece
         self.data, self.salt = data, salt
-        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * size.n_entries)
-
-    @property
-    def n_stages(self) -> int:
-        """Rounds of the race, and runs of the winner on samples larger than the first."""
-        return len(ROUNDS) + max(len(self.sizes) - 1, 0)
+        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * few.n_entries)
+        self.stages = _stages(self.ladder, len(self.sizes))
 
     @cached_property
     def drawn(self) -> list[Sequences]:
@@ -282,10 +305,3 @@ class _Samples:
         """The sample that starts are made from."""
         small = [sample for sample in self.drawn if sample.n_total <= SYMBOLS_FOR_STARTS]
         return (small or self.drawn[:1])[-1]
-
-    def stage(self, stage: int) -> tuple[Sequences, int, int]:
-        """The sample of a stage, its number of passes, and how many models are left after it."""
-        if stage >= len(ROUNDS):
-            return self.drawn[stage - len(ROUNDS) + 1], STAGE, 1
-        last = stage == len(ROUNDS) - 1
-        return self.drawn[min(1, len(self.drawn) - 1) if last else 0], *ROUNDS[stage]
