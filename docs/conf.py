@@ -62,7 +62,11 @@ html_show_sourcelink = False
 # All pages are in the sidebar, by section; they are too many for one line at the top.
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_theme_options = {"navbar_center": []}
+html_theme_options = {
+    "navbar_center": [],
+    # Examples have the width for their code instead.
+    "secondary_sidebar_items": {"*": ["page-toc"], "reference/*": ["page-toc"], "gallery/*": []},
+}
 html_context = {"default_mode": "auto"}
 html_favicon = "_static/icon.svg"
 html_sidebars = {"**": ["globaltoc.html"]}

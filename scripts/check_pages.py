@@ -35,7 +35,13 @@ WIDER = """() => {
         found.push(e.tagName + "." + e.className);
   const cut = [...document.querySelectorAll(".bd-article pre")].filter(
     e => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility());
-  return [page.scrollWidth - page.clientWidth, found.slice(0, 3), cut.length];
+  const broken = [...document.querySelectorAll(".bd-article td, .bd-article th")].filter(e => {
+    const text = document.createRange();
+    text.selectNodeContents(e);
+    const tops = [...text.getClientRects()].map(r => Math.round(r.top / 9));
+    return /^[\\w.]+$/.test(e.innerText.trim()) && new Set(tops).size > 1;
+  }).map(e => e.innerText.trim());
+  return [page.scrollWidth - page.clientWidth, found.slice(0, 3), cut.length, broken.slice(0, 3)];
 }"""
 AXE = """options => axe.run(document, options).then(r => r.violations.map(
   v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.target.join(" ")).join(" | ")))"""
@@ -56,11 +62,13 @@ def problems(browser: Any, url: str, width: int, theme: str, picture: Path | Non
     page.on("request", lambda request: asked.append(request.url))
     page.goto(url, wait_until="load")
     page.wait_for_function("!window.MathJax || !MathJax.startup || MathJax.startup.promise")
-    more, elements, cut = page.evaluate(WIDER)
+    more, elements, cut, broken = page.evaluate(WIDER)
     if more > 0:
         yield f"{more} px wider than the page: {elements}"
     if cut:
         yield f"{cut} blocks of code are cut off"
+    if broken:
+        yield f"words in a table are broken over lines: {broken}"
     page.evaluate(AXE_SCRIPT)
     yield from page.evaluate(AXE, RULES)
     yield from (f"console: {text}" for text in wrong)

@@ -45,6 +45,7 @@ NAMES = {"said", "say", "went", "whose", "told", "climb", "law", "laws", "sound"
 FLIGHTS = {
     "README.md",
     "benchmarks/reading.py",
+    "docs/cli.md",
     "docs/data.md",
     "docs/datasets.md",
     "docs/index.md",

@@ -66,8 +66,15 @@ for row, name in enumerate(np.unique(kinds)):
     own = walking[kinds == name]
     ax.plot(own, np.full(len(own), row), "o", alpha=0.6, color="#4a7de0")
 ax.axvline(threshold, color="#dc4446", linewidth=1)
-ax.annotate("threshold", (threshold, 1), (-4, -10), ("data", "axes fraction"),
-            "offset points", size=9, ha="right")  # fmt: skip
+ax.annotate(
+    "threshold",
+    (threshold, 1),
+    (-4, -10),
+    ("data", "axes fraction"),
+    "offset points",
+    size=9,
+    ha="right",
+)
 ax.set_xscale("symlog")
 ax.set_yticks(range(4), np.unique(kinds))
 ax.set_xlabel("score")

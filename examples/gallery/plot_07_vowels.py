@@ -52,9 +52,13 @@ fig, ax = plt.subplots(figsize=(5.4, 4.6), layout="constrained")
 mesh = ax.pcolormesh(confusion / confusion.sum(axis=1, keepdims=True), cmap="Blues")
 for i, j in zip(*np.nonzero(confusion), strict=True):
     ax.annotate(
-        confusion[i, j], (j + 0.5, i + 0.5), ha="center", va="center", size=9,
+        confusion[i, j],
+        (j + 0.5, i + 0.5),
+        ha="center",
+        va="center",
+        size=9,
         color="white" if i == j else "black",
-    )  # fmt: skip
+    )
 ax.set_xticks(np.arange(len(names)) + 0.5, names)
 ax.set_yticks(np.arange(len(names)) + 0.5, names)
 ax.set(xlabel="found", ylabel="speaker")

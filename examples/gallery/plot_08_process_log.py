@@ -60,8 +60,10 @@ model = sj.SpectralHSMM(ends=True).fit(train)
 print("next:", model.forecast([["register", "check"]], horizon=2).likeliest[0])
 for begin in (["register"], ["register", "check", "expert"], ["register", "check", "decide"]):
     rest = model.remaining_time([begin], held_out=held_out, coverage=0.8)
-    print(f"{begin[-1]:9} {rest.time[0]:5.0f} {rest.unit}, "
-          f"80 % between {rest.low[0]:.0f} and {rest.high[0]:.0f}")  # fmt: skip
+    print(
+        f"{begin[-1]:9} {rest.time[0]:5.0f} {rest.unit}, "
+        f"80 % between {rest.low[0]:.0f} and {rest.high[0]:.0f}"
+    )
 
 # %%
 # Is it right?
@@ -93,13 +95,30 @@ left = model.remaining_time(
 )
 fig, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 at = hours[:-1] / 24
-ax.fill_between(at, left.low / 24, left.high / 24, step="post", alpha=0.2, color="#4a7de0",
-                label="80 % interval", linewidth=0)  # fmt: skip
+ax.fill_between(
+    at,
+    left.low / 24,
+    left.high / 24,
+    step="post",
+    alpha=0.2,
+    color="#4a7de0",
+    label="80 % interval",
+    linewidth=0,
+)
 ax.step(at, left.time / 24, where="post", color="#4a7de0", label="estimate")
 ax.plot(at, (hours[-1] - hours[:-1]) / 24, "o--", color="#d9822b", label="what really remained")
 for x, name in zip(at, done, strict=False):
-    ax.annotate(name, (x, 0), (0, -4), textcoords="offset points", rotation=90, size=8, va="top",
-                ha="center", annotation_clip=False)  # fmt: skip
+    ax.annotate(
+        name,
+        (x, 0),
+        (0, -4),
+        textcoords="offset points",
+        rotation=90,
+        size=8,
+        va="top",
+        ha="center",
+        annotation_clip=False,
+    )
 ax.set(ylabel="remaining days", ylim=(0, None))
 ax.set_xticks([])
 ax.set_xlabel("activities of the case, in time", labelpad=62)

@@ -31,8 +31,10 @@ def engine(rng):
 
 rng = np.random.default_rng(0)
 failed = [engine(rng) for _ in range(80)]
-print(f"{len(failed)} engines to learn from, {min(map(len, failed))} to {max(map(len, failed))}"
-      " flights")  # fmt: skip
+print(
+    f"{len(failed)} engines to learn from, {min(map(len, failed))} to {max(map(len, failed))}"
+    " flights"
+)
 
 # %%
 # Wear as states
@@ -43,8 +45,10 @@ model = sj.HSMM(8, 40, ends=True, max_iter=60, tol=1e-4, random_state=0).fit(fai
 order = np.argsort(model.params_.emission @ np.arange(model.params_.n_symbols))
 for state in order:
     levels = model.params_.emission[state] @ model.vocabulary_
-    print(f"state {state}: level {levels:4.1f}, {model.expected_durations_[state]:5.1f} flights, "
-          f"fails at the end of a stay with probability {model.endprob_[state]:.2f}")  # fmt: skip
+    print(
+        f"state {state}: level {levels:4.1f}, {model.expected_durations_[state]:5.1f} flights, "
+        f"fails at the end of a stay with probability {model.endprob_[state]:.2f}"
+    )
 
 # %%
 # How much is left

@@ -19,7 +19,8 @@ class SojournError(ValueError):
     ...     sj.Sequences.from_lists([["climb"], []])
     ... except sj.SojournError as error:
     ...     print(error)
-    sequence 1 is empty; every sequence needs at least one symbol: drop it, or fit...
+    sequence 1 is empty; every sequence needs at least one symbol: drop it, or fit with ends=True,
+    and where you make a Sequences of it pass empty=True
     """
 
     def __init__(self, message: object = "") -> None:

@@ -665,6 +665,19 @@ def test_forecasts_are_those_of_python(hourly, capsys):
         assert set(found["unit"]) == {"hours"}
 
 
+def test_the_remaining_time_is_in_hours_where_events_have_dates(hourly, tmp_path, capsys):
+    model, log = tmp_path / "m", hourly / "log.csv"
+    run(capsys, "fit", log, "--ends", "--states", 3, "--max-duration", 2, "-q", "-o", model)
+    found = table(run(capsys, "forecast", model, log, "-q", "--remaining", "--held-out", log))
+    seqs = sj.read(log, quiet=True)
+    rest = sj.load(model).remaining_time(seqs, held_out=seqs)
+    for name in ("time", "low", "high"):
+        assert numbers(found[name]) == getattr(rest, name).tolist()
+    assert set(found["unit"]) == {"hours"}
+    assert cli.run(["forecast", str(model), str(log), "--held-out", str(log)]) == 2
+    assert cli.run(["forecast", str(model), str(log), "--remaining", "--end"]) == 2
+
+
 def test_predictions_of_a_model_with_ends_name_the_end(hourly, capsys):
     found = table(run(capsys, "predict", hourly / "m.sojourn", hourly / "log.csv", "--top", 0))
     assert set(found["symbol"]) == {"ask", "check", "pay", "END"}

@@ -138,50 +138,63 @@ def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
 @click.option("--top", type=int, default=3, help="Number of most probable symbols; 0: all. [3]")
 @click.option("--time-to", metavar="SYMBOL", help="How long until this symbol comes first.")
 @click.option("--state", help="How long until this state, or one of this name, comes first (HSMM).")
-@click.option("--end", is_flag=True, help="How long until each sequence ends.")
+@click.option("--end", is_flag=True, help="How long until each sequence ends, in steps.")
+@click.option("--remaining", is_flag=True, help="Time from the last event to the end.")
+@click.option(
+    "--held-out", metavar="DATA", help="Complete sequences, for --remaining: adds intervals."
+)
 @writes_results
 def forecast(
-    saved: Saved,
-    data: Data,
-    horizon: int,
-    top: int,
-    time_to: str | None,
-    state: str | None,
-    end: bool,
-    output: Output,
+    saved: Saved, data: Data, horizon: int, top: int, output: Output, held_out: str, **wait: Any
 ) -> None:
     """Forecast what comes after each sequence, step by step; or how long until it comes."""
+    if sum(map(bool, wait.values())) > 1:
+        raise click.UsageError("give one of --time-to, --state, --end and --remaining.")
+    if held_out and not wait["remaining"]:
+        raise click.UsageError("--held-out needs --remaining.")
+    model = saved.load(states="wait for" if wait["state"] is not None else "")
+    sequences = data.read(model)
+    complete = Data((held_out,), data.how | {"quiet": True}).read(model) if held_out else None
+    with status("forecasting"):
+        if wait.pop("remaining"):
+            rest = model.remaining_time(sequences, held_out=complete)
+            columns = {"time": rest.time, "low": rest.low, "high": rest.high}
+            columns["unit"] = [rest.unit] * len(sequences)
+        elif any(wait.values()):
+            columns = _wait(model, sequences, **wait)
+        else:
+            columns = _ahead(model, sequences, horizon, top)
+    output.write({"id": sequences.ids} | columns)
+
+
+def _ahead(model: Any, sequences: Any, horizon: int, top: int) -> dict[str, Any]:
+    """Columns with the most probable symbols, or with what is expected of channels, by step."""
     import numpy as np
 
-    model = saved.load(states="wait for" if state is not None else "")
-    sequences = data.read(model)
-    if time_to is None and state is None and not end:
-        with status("forecasting"):
-            found = model.forecast(sequences, horizon)
-        if getattr(model, "channels_", ()):
-            n = len(found.channels)
-            step = np.tile(np.repeat(np.arange(1, horizon + 1), n), len(sequences))
-            ids = np.repeat(sequences.ids, horizon * n)
-            output.write({"id": ids, "step": step, **_expected(found)})
-            return
+    found, ids = model.forecast(sequences, horizon), np.repeat(sequences.ids, horizon)
+    if getattr(model, "channels_", ()):
+        ids, columns = np.repeat(ids, len(found.channels)), _expected(found)
+    else:
         p = found.probabilities
-        columns = _likeliest(
-            model, np.repeat(sequences.ids, horizon), p.reshape(-1, p.shape[2]), top
-        )
-        step = np.repeat(np.tile(np.arange(1, horizon + 1), len(sequences)), top or p.shape[2])
-        output.write({"id": columns.pop("id"), "step": step[: len(columns["symbol"])], **columns})
-        return
+        columns = _likeliest(model, ids, p.reshape(-1, p.shape[2]), top)
+        ids = columns.pop("id")
+    each = len(ids) // (horizon * len(sequences))
+    step = np.tile(np.repeat(np.arange(1, horizon + 1), each), len(sequences))
+    return {"id": ids, "step": step, **columns}
+
+
+def _wait(
+    model: Any, sequences: Any, time_to: str | None, state: str | None, end: bool
+) -> dict[str, Any]:
+    """Columns with how long until a symbol, a state or the end."""
     symbol: Any = time_to
     if time_to is not None and model.vocabulary_.dtype.kind == "i":
         symbol = int(time_to) if time_to.isdigit() else time_to
-    with status("forecasting"):
-        place = int(state) if state is not None and state.isdecimal() else state
-        wait = model.time_to(sequences, symbol=symbol, state=place, end=end)
+    place = int(state) if state is not None and state.isdecimal() else state
+    wait = model.time_to(sequences, symbol=symbol, state=place, end=end)
     quantiles = {f"{q:.0%}": wait.quantile(q) for q in (0.05, 0.5, 0.95)}
     chance = {"probability": wait.probability, "mean": wait.mean}
-    output.write(
-        {"id": sequences.ids, **chance, **quantiles, "unit": np.repeat(wait.unit, len(sequences))}
-    )
+    return {**chance, **quantiles, "unit": [wait.unit] * len(sequences)}
 
 
 @click.command()

@@ -161,8 +161,8 @@ class AlarmStream:
     >>> p = Params.random(2, 3, 4, rng=0)
     >>> detector = AnomalyDetector(SpectralHSMM(2, 3)).fit(p.sample(200, 60, rng=1))
     >>> stream = detector.stream(rate=0.01)
-    >>> stream.update(0).alarm, stream.update(7)
-    (False, Step(surprise=inf, pvalue=8.332...e-05, alarm=True))
+    >>> stream.update(0).alarm, stream.update(7).alarm
+    (False, True)
     """
 
     def __init__(

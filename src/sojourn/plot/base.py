@@ -30,7 +30,7 @@ def plain(text: Any) -> str:
     return printable(str(text))
 
 
-def short(text: Any, most: int = 18) -> str:
+def short(text: Any, most: int = 20) -> str:
     """A name that is not too long for its place."""
     name = plain(text)
     return name if len(name) <= most else name[: most - 1] + "…"

@@ -35,17 +35,6 @@ class Pass(ABC, Generic[T]):
     `ordered`: a worker has neighbouring partitions, and totals are joined in the order of the data.
     If not (a sum of integers), each thread has one total and takes whichever partition comes next.
     A cluster sends the pass to its workers, so it holds no more than they need.
-
-    Examples
-    --------
-    >>> class Longest(Pass[int]):
-    ...     def empty(self):
-    ...         return 0
-    ...     def add(self, total, sequences, partition):
-    ...         return max(total, int(sequences.lengths.max()))
-    ...     def join(self, a, b):
-    ...         return max(a, b)
-    >>> Partitions.of(scan("events/*.parquet")).run(Longest())  # doctest: +SKIP
     """
 
     ordered: ClassVar[bool] = False

@@ -88,7 +88,16 @@ class RankReport:
     exact, modulo 2147483647
     matrix   shape  claimed  found      claimed in
     V        4 × 4        4      4      proof of Theorem 2
-    ...
+    K        4 × 4        4      4      Section 5
+    T        4 × 4        4      4      Theorem 4
+    F right  9 × 4        4      4      Theorem 1
+    F left   9 × 4        4      4      [mirror of Theorem 1]
+    M        9 × 9        4      4      [Section 5]
+    H        9 × 9        4      4      [adjacent form]
+    M_oo     3 × 3        2      2      [Section 5]
+    lemma 6  4 × 2        2      2      Lemma 6
+    lemma 7  4 × 4        4      4      Lemma 7
+    lemma 8  2 × 2        2      2      Lemma 8
     """
 
     sizes: tuple[int, int, int]
