@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import sojourn as sj
-from sojourn import HSMM, AnomalyDetector
+from sojourn import HSMM, AnomalyDetector, SpectralHSMM
+from sojourn.report import write_report
 
 
 def machine(rng, n_stays=12):
@@ -92,3 +93,20 @@ def test_a_model_of_ends_of_measurements_can_be_the_detectors():
     found = AnomalyDetector(HSMM(1, 2, max_iter=3, ends=True), cv=2).fit(X)
     assert found.pvalues([np.full(6, 9.0)]) <= 0.05
     assert "above" in found.explain([np.full(6, 9.0)])[0].reasons[0].text
+
+
+def test_a_model_without_states_finds_and_explains_too(tmp_path):
+    detector = AnomalyDetector(SpectralHSMM(n_jobs=1), cv=3).fit(NORMAL)
+    odd = [drifted(row, 6.0) for row in FRESH[:10]]
+    assert (detector.pvalues(odd) <= 0.05).mean() >= 0.9
+    assert (detector.predict(FRESH) == -1).sum() <= 8  # as above
+    reason = detector.explain(odd)[0].reasons[0]
+    assert reason.text.startswith("channel 1 is ")
+    assert "standard deviations above what was expected, " in reason.text
+    stream = detector.stream(rate=0.01)
+    assert any(stream.update(row).alarm for row in odd[0])
+    detector.save(tmp_path / "d.sojourn")
+    again = sj.load(tmp_path / "d.sojourn")
+    np.testing.assert_array_equal(again.score_samples(FRESH), detector.score_samples(FRESH))
+    write_report(detector, odd + FRESH[:5], tmp_path / "r.html")
+    assert "channel 1 above what is expected" in (tmp_path / "r.html").read_text("utf-8")

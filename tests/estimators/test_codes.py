@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import sojourn as sj
@@ -103,14 +105,45 @@ def test_parts_add_up_and_symbols_replace_numbers():
 def test_what_cannot_be_done_with_numbers_says_so(tmp_path):
     with pytest.raises(sj.SojournError, match="not a table of numbers"):
         MODEL.score([["a", "b"]])
-    with pytest.raises(sj.SojournError, match="of numbers"):
-        MODEL.predict_next(TEST, prefixes=True)
     with pytest.raises(sj.SojournError, match="Discretizer"):
         sj.ContextTree().fit(TRAIN)
     with pytest.raises(sj.SojournError, match="do not fit together"):
         Codebook(MODEL.codebook_.cells, MODEL.codebook_.density, np.full(4, 2.0))
     path = tmp_path / "x.csv"
-    path.write_text("id,time,speed\n1,1,0.5\n1,2,0.7\n")
-    scan = sj.scan(path, values=["speed"], quiet=True)
-    with pytest.raises(sj.SojournError, match="scan of measurements is for HSMM"):
+    path.write_text("id,time,speed,mode\n1,1,0.5,on\n1,2,0.7,off\n")
+    scan = sj.scan(path, values=["speed", "mode"], quiet=True)
+    with pytest.raises(sj.SojournError, match="'mode' holds strings; an HSMM takes them"):
         sj.SpectralHSMM().fit(scan)
+    with pytest.raises(sj.SojournError, match="there is no channel 'channel 0'"):
+        MODEL.score(sj.Signals.from_arrays(TEST, channels=["speed", "load"]))
+
+
+def test_predictions_of_prefixes_are_those_of_sequences_that_end_there():
+    (rows,) = MODEL.predict_next(TEST[:1], prefixes=True)
+    assert len(rows.mean) == len(TEST[0]) + 1
+    alone = MODEL.predict_next([TEST[0][:n] for n in (1, 7, 50)])
+    np.testing.assert_allclose(rows.quantiles[[1, 7, 50]], alone.quantiles, rtol=1e-12)
+    (ahead,) = MODEL.forecast(TEST[:1], 3, prefixes=True)
+    np.testing.assert_allclose(
+        ahead.mean[[1, 7, 50]],
+        MODEL.forecast([TEST[0][:n] for n in (1, 7, 50)], 3).mean,
+        rtol=1e-12,
+    )
+
+
+def test_a_scan_is_learned_from_as_the_same_values_in_memory(tmp_path):
+    data = sj.Signals.from_arrays(TRAIN, channels=["speed", "load"])
+    owner = np.repeat(data.ids, data.lengths)
+    columns = {"id": owner, "t": np.arange(data.n_total), "load": data.values[:, 1]}
+    table = pa.table(columns | {"speed": data.values[:, 0]})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=200)
+    how = {"id": "id", "time": "t", "values": ["speed", "load"], "rows_per_partition": 400}
+    scan = sj.scan(tmp_path / "x.parquet", **how)
+    assert len(scan) > 2
+    here, there = sj.SpectralHSMM(n_jobs=1).fit(data), sj.SpectralHSMM(n_jobs=1).fit(scan)
+    assert there.channels_ == ("speed", "load")
+    assert there.score_samples(scan).tolist() == there.score_samples(data).tolist()
+    # The sample that cells are learned from here holds everything, partition after partition.
+    assert there.score(data) == pytest.approx(here.score(data), abs=0.05)
+    assert there.moments_.n_total == data.n_total
+    assert there.partial_fit(scan).moments_.n_total == 2 * data.n_total

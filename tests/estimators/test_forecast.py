@@ -196,8 +196,11 @@ def test_a_forecast_of_numbers_is_predict_next_at_each_step():
         one = model.predict_next(NUMBERS[:3], horizon=h)
         for name in ("mean", "quantiles", "states", "ended"):
             np.testing.assert_array_equal(getattr(found, name)[:, h - 1], getattr(one, name))
-    with pytest.raises(sj.SojournError, match="prefixes=True is for models of symbols"):
-        model.forecast(NUMBERS[:3], prefixes=True)
+    rows = model.forecast(NUMBERS[:2], 2, prefixes=True)
+    np.testing.assert_allclose(rows[1].mean[-1], model.forecast(NUMBERS[1:2], 2).mean[0])
+    np.testing.assert_allclose(
+        model.predict_next(NUMBERS[:2], prefixes=True)[0].quantiles, rows[0].quantiles[:, 0]
+    )
 
 
 # ---- remaining time ----------------------------------------------------------------------------

@@ -76,6 +76,30 @@ def test_a_scan_is_read_in_the_order_of_the_emission(tmp_path):
     np.testing.assert_array_equal(model.score_samples(scan), model.score_samples(SIGNALS))
 
 
+def test_channels_of_symbols_are_read_from_scans(tmp_path):
+    # "low" never occurs in the partitions that the emission is chosen by first, nor 7 in a code.
+    words = np.where(LEVEL > 0, "up", "down").astype("<U4")
+    words[-LENGTH // 2 :] = "low"
+    codes = np.where(LEVEL > 0, 7, 3)
+    table = TABLE | {"mode": words, "code": codes}
+    pa.parquet.write_table(pa.table(table), tmp_path / "m.parquet", row_group_size=100)
+    how = {"id": "engine", "time": "second", "values": ["speed", "mode", "code"]}
+    kinds = {"speed": em.Gaussian(), "mode": em.Categorical(), "code": em.Categorical()}
+    scan = sj.scan(tmp_path / "m.parquet", **how, rows_per_partition=300)
+    data = Signals.from_table(table, **how)
+    options = {"max_iter": 4, "tol": 0.0, "tail": False, "emissions": em.Channels(kinds)}
+    start = HSMM(2, 6, **options).fit(data).params_
+    here = HSMM(2, 6, init=start, **options).fit(data)
+    there = HSMM(2, 6, init=start, **options).fit(scan)
+    assert here.history_ == there.history_  # to the bit
+    parts = there.params_.density.parts
+    assert parts["mode"].categories.tolist() == ["down", "low", "up"]
+    assert parts["code"].categories.tolist() == [3, 7]
+    assert there.score_samples(scan).tolist() == there.score_samples(data).tolist()
+    default = HSMM(2, 6, max_iter=3).fit(sj.scan(tmp_path / "m.parquet", **how))
+    assert default.params_.density.parts["mode"].probabilities.shape == (2, 3)
+
+
 def test_bad_files_and_columns_are_named(tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text("engine,second,speed\na,1,0.5\na,2,fast\n")

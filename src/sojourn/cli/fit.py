@@ -193,7 +193,7 @@ def _facts(model: Any) -> dict[str, Any]:
     else:
         facts |= _spectral_facts(model)
     if getattr(model, "channels_", ()):
-        density = model.params_.density if model.has_states else model.codebook_.density
+        density = model._density
         if not model.has_states:
             facts["codes"] = density.n_states
         return facts | {"channels": ", ".join(model.channels_), "emission": density}

@@ -89,8 +89,7 @@ def _kinds(model: Any) -> dict[str, bool]:
     """The channels of a model of measurements, and whether each holds symbols."""
     from sojourn.emissions import Categorical
 
-    density = model.params_.density if model.has_states else None
-    parts = getattr(density, "parts", {})
+    parts = getattr(model._density, "parts", {})
     return {
         name: isinstance(parts.get(name), Categorical) for name in getattr(model, "channels_", ())
     }

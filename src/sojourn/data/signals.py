@@ -211,14 +211,17 @@ class Signals(Sequences):
         return cls.of(stacked, adapters.offsets_of(lengths), ids, names, categories)
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Sequences]) -> Signals:
+    def concatenate(
+        cls, parts: Iterable[Sequences], categories: Categories | None = None
+    ) -> Signals:
         """Signals of the same channels, part after part, with the ids that they have."""
         signals = [part for part in parts if isinstance(part, Signals)]
+        known = signals[0].categories if categories is None else categories
         names = signals[0].channels
         lengths = np.concatenate([part.lengths for part in signals])
         ids = np.concatenate([part.ids for part in signals])
-        values = np.concatenate([part.taking(names).values for part in signals])
-        return cls.of(values, adapters.offsets_of(lengths), ids, names, signals[0].categories)
+        values = np.concatenate([part.taking(names, known).values for part in signals])
+        return cls.of(values, adapters.offsets_of(lengths), ids, names, known)
 
     def taking(
         self, channels: Sequence[str], categories: Categories | None = None, unknown: str = "error"

@@ -22,7 +22,7 @@ from sojourn.detect.contexts import learn_contexts
 from sojourn.detect.explain import Explanation, explain
 from sojourn.detect.norms import learn_norms, typical
 from sojourn.detect.novelty import UNKNOWN, Encoded, encode, seen_symbols
-from sojourn.detect.numbers import density_of, usual_surprise
+from sojourn.detect.numbers import usual_surprise
 from sojourn.detect.residuals import (
     Whitening,
     learn_whitenings,
@@ -146,7 +146,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             raise SojournError(f"cv is {cv}; it is a number of folds from 2 to the {n} sequences")
         warn_if_identical(sequences)
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
-        self.vocabulary_ = self.model_.vocabulary_
+        self.vocabulary_ = sequences.vocabulary
         # Shuffled, so that no fold is all of one kind where the data are periodic.
         folds = np.random.default_rng(0).permutation(n) % cv
         # What each fold has seen; a model that was fitted before has seen all of its vocabulary.
@@ -310,7 +310,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         model = self.model_
         if self.unknown != "error" and model.unknown == "error":
             model = copy(model).set_params(unknown="missing")
-        units = None if density_of(model) is None else usual_surprise(model)
+        units = None if model._density is None else usual_surprise(model)
         return AlarmStream(model.stream(), seen, self.steps_, rate, self.unknown, units)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -335,7 +335,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             check_is_fitted(self)
             model = self.model_
         check_choice("unknown", self.unknown, UNKNOWN)
-        if density_of(model) is not None:
+        if model._density is not None:
             signals = model._encode(X, lengths)
             return Encoded(signals, signals)
         empty = getattr(model, "ends", False)

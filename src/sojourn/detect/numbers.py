@@ -19,19 +19,16 @@ FAR = 2.0  # standard deviations from which a value is away from what its state 
 LEAST_LOG = -1e3  # of a probability, which an outlier must not make infinite
 
 
-def density_of(model: Any) -> Any:
-    """The emission of a model of numbers; None of a model of symbols."""
-    return model.params_.density if model.has_states else None
-
-
 def usual_surprise(model: Any) -> float:
     """The surprise of a step at the mean of all the data: what depends on units alone.
 
     A density is per unit of its channels, so its logarithm shifts with the units.
     """
-    density = density_of(model)
+    density = model._density
     if density is None:
         return 0.0
+    if not model.has_states:
+        return float(np.log(np.sqrt(2 * np.pi) * model.codebook_.cells.scale_).sum())
     share = model.occupancy_[:, None]
     mean = (share * density.mean()).sum(axis=0)
     variance = (share * (density.spread() ** 2 + (density.mean() - mean) ** 2)).sum(axis=0)
@@ -72,7 +69,7 @@ def value_residuals(model: Any, signals: Signals, gamma: Floats) -> Floats:
 
     `gamma` are the posterior probabilities of the states, (n_total, n_states).
     """
-    density, parts = density_of(model), []
+    density, parts = model._density, []
     mean, spread = density.mean(), density.spread()
     for x in range(density.n_states):
         z = (signals.values - mean[x]) / np.where(spread[x] > 0.0, spread[x], 1.0)
@@ -90,9 +87,19 @@ def _summed(table: Floats, signals: Signals) -> Floats:
 
 
 def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int, str]]:
-    """Stretches in which a channel is away from what its state has, as arguments of `Reason`."""
-    density, (path,) = density_of(model), model.predict(one)
-    mean, spread = density.mean()[path], density.spread()[path]
+    """Stretches in which a channel is away from what its state has, as arguments of `Reason`.
+
+    Without states, from what was expected after the steps before.
+    """
+    density, path = model._density, []
+    if model.has_states:
+        (path,) = model.predict(one)
+        mean, spread = density.mean()[path], density.spread()[path]
+    else:
+        p = model.predict_next(one, prefixes=True)[0].states[:-1]
+        p = p / p.sum(axis=1, keepdims=True)
+        mean = p @ density.mean()
+        spread = np.sqrt(p @ (density.mean() ** 2 + density.spread() ** 2) - mean**2)
     z = (one.values - mean) / np.where(spread > 0.0, spread, 1.0)
     for j, name in enumerate(one.channels):
         for sign, word in ((1, "above"), (-1, "below")):
@@ -106,10 +113,11 @@ def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int,
                 f"at step {start + 1}" if stop == start + 1 else f"from step {start + 1} to {stop}"
             )
             names = {model.state_names[x] for x in path[start:stop]}
-            state = "each state" if len(names) > 1 else names.pop()
-            text = f"{name} is {size:.1f} standard deviations {word} what {state} has, {where}"
+            state = names.pop() if len(names) == 1 else "each state"
+            usual = f"what {state} has" if model.has_states else "what was expected"
+            text = f"{name} is {size:.1f} standard deviations {word} {usual}, {where}"
             chances = np.log(z.size) + log_p  # of as much anywhere in the sequence
-            brief = f"{name} {word} what its state has"
+            brief = f"{name} {word} what {'its state has' if model.has_states else 'is expected'}"
             yield text, float(-ndtri_exp(min(chances, np.log(0.5)))), start, stop, brief
 
 

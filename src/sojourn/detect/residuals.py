@@ -137,8 +137,11 @@ def possible_residuals(
 
 def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     """Residuals by block, one row per sequence; the model can produce each of the sequences."""
-    n, counts = len(sequences), symbol_counts(sequences)
     steps, _ = surprises(model, sequences)  # an end is no symbol
+    numbers = isinstance(sequences, Signals)
+    if numbers and not model.has_states:
+        sequences = model._coded(sequences)
+    n, counts = len(sequences), symbol_counts(sequences)
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {
         "symbol": _root_shares(counts),
@@ -152,7 +155,7 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     # root of the count, a sum of independent terms has the same spread for any.
     by_symbol = symbol_counts(sequences, weights=np.concatenate(steps))
     blocks["symbol surprise"] = by_symbol / np.sqrt(counts + 1.0)
-    if sequences.n_symbols**2 <= MOST_PAIRS:
+    if sequences.n_symbols**2 <= MOST_PAIRS and not numbers:  # folds may differ in their codes
         blocks["pair"] = _pairs(sequences)
     return blocks
 

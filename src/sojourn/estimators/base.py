@@ -24,6 +24,7 @@ from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partition, Partitions, Pass, Watch
 
 if TYPE_CHECKING:
+    from sojourn.emissions.base import Emission
     from sojourn.streams.scorer import OnlineScorer
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,11 @@ class SequenceModel(BaseEstimator, ABC):
     def has_states(self) -> bool:
         """Whether the model has states, with paths, stays and transitions; see `StateModel`."""
         return False
+
+    @property
+    def _density(self) -> Emission | None:
+        """What a model of numbers observes in each state, or code; None of a model of symbols."""
+        return None
 
     @property
     def step_(self) -> tuple[float, str]:
@@ -284,6 +290,10 @@ class SequenceModel(BaseEstimator, ABC):
         """A scan that is read in the symbols of training."""
         return replace(self._readable(scan), given=self.vocabulary_, unknown=self.unknown)
 
+    def _partitions(self, scan: Scan, client: Any = None) -> Partitions:
+        """The partitions of a scan, in the symbols or channels of training."""
+        return Partitions.of(self._own(scan), self.n_jobs, client)
+
     def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
         """Sequences in memory, or the partitions of a scan."""
         if isinstance(X, Scan):
@@ -330,7 +340,7 @@ def score_scan(
     """Scores of all sequences of a scan, read partition by partition, by threads or a cluster."""
     check_is_fitted(model)
     _no_lengths(lengths)
-    partitions = replace(Partitions.of(model._own(scan), model.n_jobs, client), watch=watch)
+    partitions = replace(model._partitions(scan, client), watch=watch)
     found = partitions.run(_Scoring(model._scorer(), model.ends))
     fields = ("ids", "lengths", "observed", "log_prob")
     return Scores(*(np.concatenate([getattr(s, name) for s in found]) for name in fields))

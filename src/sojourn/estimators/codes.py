@@ -10,7 +10,7 @@ cell earlier values lay, and steps where some channels are missing, which count 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -22,16 +22,17 @@ from threadpoolctl import threadpool_limits
 from sojourn.checks import check_arrays, seed_of
 from sojourn.data.as_signals import as_signals, is_numbers
 from sojourn.data.discretize import Discretizer
+from sojourn.data.runs import sums
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.emissions.gaussian import Gaussian
-from sojourn.emissions.mixed import quantile
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer
-from sojourn.estimators.numbers import LEVELS, NextValues, signals_for
+from sojourn.estimators.numbers import in_channels, in_columns, next_values, signals_for
 from sojourn.estimators.predictive import PredictiveModel
 from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
+from sojourn.scale.passes import Partitions
 
 # Numbers of codes that are compared on held-out pieces, and steps that each code needs.
 N_CODES = (4, 8, 16, 32, 64)
@@ -77,6 +78,13 @@ class Codebook:
         weights = np.eye(n_codes)[cells.transform(values).data]
         density = Gaussian(shrinkage=1.0).start(values, weights)
         return cls(cells, density, _masses(cells, density))
+
+    def read(self, data: Sequences | Partitions, channels: tuple[str, ...]) -> Any:
+        """The codes of measurements, or of the partitions of a scan when they are read."""
+        if isinstance(data, Partitions):
+            items = tuple(in_columns(item, channels) for item in data.items)
+            return replace(data, items=items).through(self.coded, np.arange(len(self.mass)))
+        return self.coded(data) if isinstance(data, Signals) else data
 
     def coded(self, signals: Signals) -> Coded:
         """The codes of all steps."""
@@ -127,18 +135,19 @@ class CodedModel(PredictiveModel):
     codebook_: Codebook | None = None
     channels_: tuple[str, ...] = ()
 
-    def _fit_numbers(self, X: Any, lengths: Any) -> Self:
-        """Choose the number of codes by held-out likelihood, then learn from the codes."""
-        signals = as_signals(X, lengths)
+    def _fit_numbers(self, data: Sequences | Partitions, signals: Signals) -> Self:
+        """Choose the number of codes by held-out likelihood, then learn from the codes.
+
+        `signals` are the data, or a sample of a scan, from which its cells are learned.
+        """
         if signals.categories:
             raise SojournError(
                 f"channel {next(iter(signals.categories))!r} holds strings; an HSMM takes them "
                 f"beside numbers, a {type(self).__name__} does not"
             )
         Gaussian().check(signals.values, signals.channels)
-        seed = seed_of(self.random_state)
-        book = self._chosen(signals, seed)
-        fitted = clone(self).fit(book.coded(signals))
+        book = self._chosen(signals, seed_of(self.random_state))
+        fitted = clone(self).fit(book.read(data, signals.channels))
         learned = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
         learned |= {"codebook_": book, "channels_": signals.channels}
         kept = {name: value for name, value in vars(self).items() if name in self.get_params()}
@@ -173,9 +182,26 @@ class CodedModel(PredictiveModel):
     def _coded(self, X: Any, lengths: Any = None) -> Sequences:
         """The symbols that the model reads: those of X, or the codes of its numbers."""
         found = self._encode(X, lengths)
-        if self.codebook_ is None or not isinstance(found, Signals):
+        return found if self.codebook_ is None else self.codebook_.read(found, self.channels_)
+
+    @property
+    def _density(self) -> Gaussian | None:
+        return None if self.codebook_ is None else self.codebook_.density
+
+    def _training_data(self, X: Any, lengths: Any, client: Any) -> Sequences | Partitions:
+        if isinstance(X, Partitions):  # of codes
+            return X
+        # An array that may hold either holds symbols.
+        plain = isinstance(X, np.ndarray) and X.ndim < 3 and lengths is None
+        if plain or isinstance(X, Scan) or not is_numbers(X):
+            return super()._training_data(X, lengths, client)
+        return as_signals(X, lengths)
+
+    def _partitions(self, scan: Scan, client: Any = None) -> Partitions:
+        found = super()._partitions(scan, client)
+        if self._density is None:
             return found
-        return self.codebook_.coded(found)
+        return in_channels(found, self._density, self.channels_)
 
     def _scorer(self) -> Scorer:
         score = super()._scorer()
@@ -225,20 +251,10 @@ class CodedModel(PredictiveModel):
             has ended by then. Of numbers, a tuple as from `HSMM.predict_next`, whose ``states`` are
             the codes; quantiles are those of normals that are not cut off at their cells.
         """
-        if self.codebook_ is not None and prefixes:
-            raise SojournError("prefixes=True is for models of symbols, and this one is of numbers")
-        codes = self._coded(X, lengths)
-        p = super().predict_next(codes, horizon=horizon, prefixes=prefixes)
-        return p if self.codebook_ is None else self._values(p)
-
-    def _values(self, p: Floats) -> NextValues:
-        """Means and quantiles by the probabilities of codes."""
-        assert self.codebook_ is not None
-        density, codes = self.codebook_.density, p[:, : len(self.codebook_.mass)]
-        shares = codes / np.maximum(codes.sum(axis=1, keepdims=True), 1e-300)
-        found = np.stack([quantile(density, shares, level) for level in LEVELS], axis=1)
-        ended = p[:, len(self.codebook_.mass) :].sum(axis=1)
-        return NextValues(shares @ density.mean(), found, LEVELS, self.channels_, codes, ended)
+        if self._density is None or prefixes:
+            return super().predict_next(X, lengths=lengths, horizon=horizon, prefixes=prefixes)
+        p = super().predict_next(self._coded(X, lengths), horizon=horizon)
+        return next_values(self._density, p, self.channels_)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if self.codebook_ is not None and symbol is not None:
@@ -268,16 +284,13 @@ class CodedModel(PredictiveModel):
         return Signals.of(values, drawn.offsets, drawn.ids, self.channels_)
 
 
-def takes_codes(X: Any, lengths: Any) -> bool:
-    """Whether data are numbers, to be coded first; an array that may be either holds symbols."""
-    if isinstance(X, Scan) and X.layout.values:
-        raise SojournError(
-            "a scan of measurements is for HSMM; read the files for a SpectralHSMM, or make "
-            "symbols of them by a Discretizer"
-        )
-    if isinstance(X, np.ndarray) and X.ndim < 3 and lengths is None:
-        return False
-    return not isinstance(X, Scan) and is_numbers(X)
+def is_coded(data: Sequences | Partitions) -> bool:
+    """Whether these are codes of measurements."""
+    return (
+        (data.items[0].then is not None)
+        if isinstance(data, Partitions)
+        else isinstance(data, Coded)
+    )
 
 
 def _log_density(
@@ -287,8 +300,8 @@ def _log_density(
     if not isinstance(sequences, Signals):
         return score(sequences, n_jobs=n_jobs)
     codes = book.coded(sequences)
-    steps = np.append(0.0, np.cumsum(book.inside(sequences, codes.codes)))
-    return np.asarray(score(codes, n_jobs=n_jobs) + np.diff(steps[sequences.offsets]))
+    inside = sums(book.inside(sequences, codes.codes), sequences.offsets)
+    return np.asarray(score(codes, n_jobs=n_jobs) + inside)
 
 
 def _observed(signals: Signals) -> Floats:

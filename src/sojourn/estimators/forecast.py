@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from sojourn.data.adapters import offsets_of
 from sojourn.data.clock import seconds
 from sojourn.data.end import END
 from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
-from sojourn.estimators.numbers import NextValues
+from sojourn.estimators.numbers import NextValues, next_values
 from sojourn.exact.hitting import MOST
 
 if TYPE_CHECKING:
@@ -262,34 +265,54 @@ def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes:
     if not prefixes:
         ahead = [model.predict_next(sequences, horizon=h) for h in steps]
         if isinstance(ahead[0], NextValues):
-            mean, quantiles, states, ended = (
-                np.stack([getattr(values, name) for values in ahead], axis=1)
-                for name in ("mean", "quantiles", "states", "ended")
-            )
-            return ahead[0]._replace(mean=mean, quantiles=quantiles, states=states, ended=ended)
+            return _by_step(ahead)
         rows = np.stack(ahead, axis=1)
         likeliest = [_continued(model, row, outcomes, horizon) for row in sequences]
         return Forecast(rows, outcomes, likeliest)
-    if getattr(model, "channels_", ()):
-        raise SojournError("prefixes=True is for models of symbols, and this one is of numbers")
-    return [
-        np.stack([np.stack([p[h - 1] for p in ahead]) for h in steps], axis=1)
-        for ahead in (_walk(model, row, list(steps)) for row in sequences)
-    ]
+    walks = (_walk(model, row, list(steps)) for row in _rows(sequences))
+    if model._density is None:
+        return [np.stack(ahead, axis=1) for ahead in walks]
+    return [_by_step([_valued(model, p) for p in ahead]) for ahead in walks]
 
 
-def next_of_prefixes(model: SequenceModel, sequences: Sequences, horizon: int) -> list[Floats]:
+def next_of_prefixes(model: SequenceModel, sequences: Sequences, horizon: int) -> list[Any]:
     """What comes `horizon` steps after each prefix, the empty one first, in one pass."""
-    return [np.stack([p[0] for p in _walk(model, row, [horizon])]) for row in sequences]
+    return [_valued(model, _walk(model, row, [horizon])[0]) for row in _rows(sequences)]
 
 
-def _walk(model: SequenceModel, row: list[Any], horizons: list[int]) -> list[list[Floats]]:
+def _valued(model: Any, p: Floats) -> Any:
+    """Probabilities of symbols; or, of states or codes, the values that these have."""
+    density = model._density
+    return p if density is None else next_values(density, p, model.channels_)
+
+
+def _by_step(ahead: list[NextValues]) -> NextValues:
+    """Values at several steps, with the step as second axis."""
+    names = ("mean", "quantiles", "states", "ended")
+    found: Any = {name: np.stack([getattr(v, name) for v in ahead], axis=1) for name in names}
+    return ahead[0]._replace(**found)
+
+
+def _rows(sequences: Sequences) -> Iterator[Any]:
+    """The steps of each sequence, as a stream takes them."""
+    if not isinstance(sequences, Signals):
+        yield from sequences
+        return
+    n = sequences.n_total
+    steps = sequences.cut(np.arange(n + 1), np.arange(n))
+    for start, stop in pairwise(sequences.offsets.tolist()):
+        yield [steps[t : t + 1] for t in range(start, stop)]
+
+
+def _walk(model: SequenceModel, row: Any, horizons: list[int]) -> list[Floats]:
+    """What comes after each prefix of a row, for each horizon: (length + 1, n_outcomes)."""
     stream = model.stream()
-    found = [[stream.predict(h) for h in horizons]]
+    found = [[stream._ahead(h)] for h in horizons]
     for symbol in row:
         stream.update(symbol)
-        found.append([stream.predict(h) for h in horizons])
-    return found
+        for rows, h in zip(found, horizons, strict=True):
+            rows.append(stream._ahead(h))
+    return [np.stack(rows) for rows in found]
 
 
 def _continued(model: SequenceModel, row: list[Any], outcomes: Any, horizon: int) -> list[Any]:

@@ -208,10 +208,13 @@ class HSMM(StateModel):
         """
         data = self._training_data(X, lengths, client)
         emission: Emission = Categorical()
-        numbers = numbers_of(data)
+        numbers = numbers_of(data, self.emissions)
         if numbers is not None:
             emission, numbers = emission_for(self.emissions, numbers)
-            data = numbers if isinstance(data, Sequences) else in_channels(data, numbers.channels)
+            if isinstance(data, Partitions):
+                data = in_channels(data, emission, numbers.channels)
+            else:
+                data = numbers
         check_choice("unknown", self.unknown, ("error", "missing"))
         if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")

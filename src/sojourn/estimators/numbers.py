@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,7 @@ from sojourn.em.numbers import STEPS_FOR_STARTS
 from sojourn.emissions import Categorical, Channels, Emission, Gaussian
 from sojourn.emissions.mixed import quantile
 from sojourn.errors import SojournError
-from sojourn.exact.forward import next_states
-from sojourn.io.sources import Scan
-from sojourn.scale.passes import Partitions
-
-if TYPE_CHECKING:
-    from sojourn.exact.params import Params
+from sojourn.scale.passes import Partition, Partitions, Pass
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +25,7 @@ LEVELS = (0.05, 0.5, 0.95)
 PARTITIONS_FOR_STARTS = 8
 
 
-def numbers_of(data: Sequences | Partitions) -> Signals | None:
+def numbers_of(data: Sequences | Partitions, emissions: Any = None) -> Signals | None:
     """Measurements to choose an emission and starts by: all, or some partitions of a scan."""
     if isinstance(data, Sequences):
         return data if isinstance(data, Signals) else None
@@ -41,26 +37,47 @@ def numbers_of(data: Sequences | Partitions) -> Signals | None:
         parts.append(data.items[place].read())
         if sum(part.n_total for part in parts) >= 2 * STEPS_FOR_STARTS:
             break
-    found = Signals.concatenate(parts)
-    if found.categories:
-        raise SojournError(
-            f"channel {next(iter(found.categories))!r} holds strings, which a scan of measurements "
-            f"does not take; read the files instead"
-        )
-    return found
+    wanted = emissions.parts if isinstance(emissions, Channels) else {}
+    coded = tuple(name for name, part in wanted.items() if isinstance(part, Categorical))
+    assert isinstance(parts[0], Signals)
+    if not (coded or parts[0].categories):
+        return Signals.concatenate(parts)
+    return Signals.concatenate(parts, data.run(_Symbols(coded)))  # of all partitions
 
 
-def in_channels(data: Partitions, names: Sequence[str]) -> Partitions:
-    """Partitions that are read with these columns, in this order."""
-    return replace(data, items=tuple(_in_columns(item, names) for item in data.items))
+@dataclass(frozen=True)
+class _Symbols(Pass[dict[str, NDArray[Any]]]):
+    """The symbols that channels hold: those of strings, and others that are wanted."""
+
+    wanted: tuple[str, ...]
+
+    def empty(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def add(self, total: Any, sequences: Sequences, partition: Partition) -> Any:
+        assert isinstance(sequences, Signals)
+        found = dict(sequences.categories)
+        for name in set(self.wanted) & set(sequences.channels) - set(found):
+            column = sequences.values[:, sequences.channels.index(name)]
+            Categorical().check(column[:, None], [name])
+            found[name] = np.unique(column[~np.isnan(column)]).astype(np.int64)
+        return self.join(total, found)
+
+    def join(self, a: Any, b: Any) -> Any:
+        return a | {name: np.union1d(a.get(name, known), known) for name, known in b.items()}
 
 
-def scan_in_channels(scan: Scan, names: Sequence[str]) -> Scan:
-    """A scan that is read with these columns, in this order."""
-    return _in_columns(scan, names)
+def in_channels(
+    data: Partitions, emission: Emission, names: Sequence[str], unknown: str = "error"
+) -> Partitions:
+    """Partitions that are read with these columns, in this order, in the emission's symbols."""
+    items = tuple(in_columns(item, names) for item in data.items)
+    own = partial(signals_for, emission, tuple(names), unknown)
+    return replace(data, items=items).through(own, data.vocabulary)
 
 
-def _in_columns(source: Any, names: Sequence[str]) -> Any:
+def in_columns(source: Any, names: Sequence[str]) -> Any:
+    """A scan or partition that is read with these columns, in this order."""
     layout = replace(source.layout, values=tuple(names), symbol=names[0])
     return replace(source, layout=layout)
 
@@ -190,19 +207,13 @@ class NextValues(NamedTuple):
     ended: Floats
 
 
-def next_values(
-    params: Params,
-    alpha: Floats,
-    horizon: int,
-    initial: Floats | None,
-    channels: tuple[str, ...],
-    levels: Sequence[float] = LEVELS,
-) -> NextValues:
-    """Means and quantiles of the values `horizon` steps ahead, given `filtered` alphas."""
-    assert params.density is not None
-    states, ended = next_states(params, alpha, horizon, initial)
-    alive = states.sum(axis=1, keepdims=True)
-    shares = states / np.where(alive > 0.0, alive, 1.0)
-    mean = shares @ params.density.mean()
-    quantiles = [quantile(params.density, shares, level) for level in levels]
-    return NextValues(mean, np.stack(quantiles, axis=1), tuple(levels), channels, states, ended)
+def next_values(density: Emission, p: Floats, channels: tuple[str, ...]) -> NextValues:
+    """Means and quantiles of values in states of these probabilities.
+
+    A last column of p, where there is one more than states, is that the sequence has ended.
+    """
+    states, ended = p[:, : density.n_states], p[:, density.n_states :].sum(axis=1)
+    shares = states / np.maximum(states.sum(axis=1, keepdims=True), 1e-300)
+    quantiles = [quantile(density, shares, level) for level in LEVELS]
+    mean = shares @ density.mean()
+    return NextValues(mean, np.stack(quantiles, axis=1), LEVELS, channels, states, ended)

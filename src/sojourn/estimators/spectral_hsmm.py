@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -19,7 +18,8 @@ from sojourn.contexts.counts import ContextTally, Trees
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer
-from sojourn.estimators.codes import Coded, CodedModel, takes_codes
+from sojourn.estimators.codes import CodedModel, is_coded
+from sojourn.estimators.numbers import numbers_of
 from sojourn.estimators.predictive import counted, sample_of
 from sojourn.io.sources import Scan
 from sojourn.scale.passes import Partitions
@@ -165,9 +165,10 @@ class SpectralHSMM(TransformerMixin, CodedModel):
         SpectralHSMM
         """
         self._check_arguments()
-        if takes_codes(X, lengths):
-            return self._fit_numbers(X, lengths)
         data = self._training_data(X, lengths, client)
+        numbers = None if is_coded(data) else numbers_of(data)
+        if numbers is not None:
+            return self._fit_numbers(data, numbers)
         if self.algorithm != "contexts":
             tally = self._window_tally(data.n_symbols)
             return self._learn_windows(counted(data, tally, self.n_jobs), data)
@@ -176,8 +177,7 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             if trees is None:  # contexts of variable length
                 trees, planned = choose_trees(sample_of(data), data.n_symbols, **how)
             moments = counted(data, partial(ContextTally, trees), self.n_jobs)  # one pass
-            # Rank and mixture by what was held out
-            model, choice = learn_contexts(moments, planned=planned, **how)
+            model, choice = learn_contexts(moments, planned=planned, **how)  # by what was held out
         return self._keep(moments, model, choice, data)
 
     def partial_fit(self, X: Any, y: Any = None, *, lengths: Any = None) -> Self:
@@ -218,8 +218,9 @@ class SpectralHSMM(TransformerMixin, CodedModel):
         self._check_arguments()
         n_before, data = 0, None
         if isinstance(X, Scan):
-            X = replace(X, given=self.vocabulary_, unknown=self.unknown)
-            data = self._training_data(X, lengths, None)
+            data = self._training_data(self._own(X), lengths, None)
+            if self.codebook_ is not None:
+                data = self.codebook_.read(data, self.channels_)
         else:
             data, n_before = self._coded(X, lengths), self.moments_.n_sequences
         if self.algorithm != "contexts":
@@ -364,7 +365,7 @@ class SpectralHSMM(TransformerMixin, CodedModel):
             learned |= {"weight_": model.weight}
         else:
             learned |= {"window_": moments.tables[0].offsets, "epsilon_": model.epsilon}
-        if not isinstance(data, Coded):
+        if not is_coded(data):
             learned |= {"codebook_": None, "channels_": ()}
         before = ("_model", "trees_", "followers_", "weight_", "window_", "epsilon_")
         kept = {name: value for name, value in vars(self).items() if name not in before}

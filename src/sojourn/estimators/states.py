@@ -15,23 +15,27 @@ from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
 from sojourn.em.durations import n_parameters
 from sojourn.em.enlarge import time_in_states
+from sojourn.emissions.base import Emission
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
 from sojourn.estimators.forecast import next_of_prefixes
-from sojourn.estimators.numbers import (
-    next_values,
-    scan_in_channels,
-    signals_for,
-    signals_of,
-)
+from sojourn.estimators.numbers import in_channels, next_values, signals_for, signals_of
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
-from sojourn.exact.forward import filtered, log_prob, next_symbol, split_steps, surprise
+from sojourn.exact.forward import (
+    filtered,
+    log_prob,
+    next_states,
+    next_symbol,
+    split_steps,
+    surprise,
+)
 from sojourn.exact.hitting import Hits, first_hits
 from sojourn.exact.params import Params
 from sojourn.exact.summary import Summary, renamed, summarise
 from sojourn.exact.viterbi import Decoded, Segment, decode, stays
 from sojourn.io.sources import Scan
+from sojourn.scale.passes import Partitions
 
 
 class StateModel(SequenceModel):
@@ -92,9 +96,7 @@ class StateModel(SequenceModel):
         Of a model that was not fitted here, such as one of an older file, the share of a run
         without end.
         """
-        if self.shares_ is not None:
-            return self.shares_
-        return time_in_states(self._fitted())
+        return time_in_states(self._fitted()) if self.shares_ is None else self.shares_
 
     def _scorer(self) -> Scorer:
         return partial(log_prob, self._fitted(), initial=self.initial_)
@@ -259,17 +261,17 @@ class StateModel(SequenceModel):
         """
         params, steps = self._fitted(), positive_int("horizon", horizon)
         if prefixes:
-            self._no_numbers("prefixes=True")
             return next_of_prefixes(self, self._encode(X, lengths), steps)
         alpha = self._now(X, lengths, begun=False)
-        if params.density is not None:
-            return next_values(params, alpha, steps, self.initial_, self.channels_)
-        return next_symbol(params, alpha, steps, self.initial_)
+        if params.density is None:
+            return next_symbol(params, alpha, steps, self.initial_)
+        p = np.column_stack(next_states(params, alpha, steps, self.initial_))
+        return next_values(params.density, p, self.channels_)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         params = self._fitted()
-        if symbol is not None:
-            self._no_numbers("symbol=")
+        if symbol is not None and params.density is not None:
+            raise SojournError("symbol= is for models of symbols, and this one is of numbers")
         if state is not None:
             state = self._state(state)
         alpha = self._now(sequences, None, begun=False)
@@ -286,10 +288,6 @@ class StateModel(SequenceModel):
             f"state is {state!r}; there are states 0 to {len(names) - 1}, which are called "
             f"{', '.join(map(repr, names))}"
         )
-
-    def _no_numbers(self, what: str) -> None:
-        if self._fitted().density is not None:
-            raise SojournError(f"{what} is for models of symbols, and this one is of numbers")
 
     def sample(
         self, n: int = 1, length: Any = None, random_state: Any = None, return_states: bool = False
@@ -356,9 +354,15 @@ class StateModel(SequenceModel):
             return super()._encode(X, lengths, client)
         return signals_for(density, self.channels_, self.unknown, as_signals(X, lengths))
 
-    def _own(self, scan: Scan) -> Scan:
-        own = super()._own(scan)
-        return own if self._fitted().density is None else scan_in_channels(own, self.channels_)
+    @property
+    def _density(self) -> Emission | None:
+        return self._fitted().density
+
+    def _partitions(self, scan: Scan, client: Any = None) -> Partitions:
+        found = super()._partitions(scan, client)
+        if self._density is None:
+            return found
+        return in_channels(found, self._density, self.channels_, self.unknown)
 
     def _fitted(self) -> Params:
         check_is_fitted(self)

@@ -214,6 +214,7 @@ class Partition:
     number: int = 0  # its place among the partitions of a scan
     begin: int = 0  # number of symbols before it, once that is known
     size: int | None = None  # number of symbols in it, once that is known
+    then: Any = field(default=None, repr=False)  # what the sequences are made into, if not None
 
     def __str__(self) -> str:
         where = f", pieces {self.pieces[0]} to {self.pieces[1] - 1}" if self.pieces else ""
@@ -242,7 +243,7 @@ class Partition:
                 f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
                 f"read; files must not change during a fit"
             )
-        return sequences, malformed
+        return sequences if self.then is None else self.then(sequences), malformed
 
 
 @dataclass(frozen=True, eq=False)

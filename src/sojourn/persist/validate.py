@@ -11,7 +11,7 @@ from sojourn.contexts.counts import ContextMoments, Trees
 from sojourn.contexts.followers import Followers
 from sojourn.data.clock import Clock
 from sojourn.data.sequences import Sequences
-from sojourn.data.signals import Signals
+from sojourn.data.signals import MEASURED, Signals
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import GROUPS, Evidence
@@ -110,7 +110,8 @@ def check_detector(detector: Any) -> None:
     for model in (detector.model_, *detector.fold_models_):
         _require(isinstance(model, SequenceModel), "fold_models_")
         check_model(model)
-        _require(np.array_equal(model.vocabulary_, detector.vocabulary_), "vocabulary_")
+        own = MEASURED if model._density else model.vocabulary_
+        _require(np.array_equal(own, detector.vocabulary_), "vocabulary_")
     cv = positive_int("cv", detector.cv)
     _require(len(detector.fold_models_) == (cv if detector.refit else 0), "fold_models_")
     _require_type(detector, "calibration_", Calibration)
@@ -138,7 +139,7 @@ def check_detector(detector: Any) -> None:
     tails = (steps.surprise, steps.recent, steps.both)
     _require(all(isinstance(tail, Tail) for tail in tails), "steps_")
     _require(type(steps.usual) is float and abs(steps.usual) <= LARGEST, "steps_")
-    numbers = detector.model_.has_states and detector.model_.params_.density is not None
+    numbers = detector.model_._density is not None
     _require_type(detector, "typical_", Signals if numbers else Sequences)
     _require(np.array_equal(detector.typical_.vocabulary, detector.vocabulary_), "typical_")
     if numbers:

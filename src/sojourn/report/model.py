@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import plot
-from sojourn.detect.numbers import density_of
 from sojourn.plot.base import PALETTE, plain
 from sojourn.report.figures import SIZE, figure
 
@@ -30,7 +29,7 @@ def state_cards(inner: Any, paths: list[NDArray[np.int32]]) -> list[dict[str, An
     params, (step, unit) = inner.params_, inner.step_
     here = np.bincount(np.concatenate(paths), minlength=params.n_states)
     shares = here / max(here.sum(), 1)
-    density, names = density_of(inner), [plain(name) for name in inner.vocabulary_.tolist()]
+    density, names = params.density, [plain(name) for name in inner.vocabulary_.tolist()]
     cards = []
     for i in range(min(params.n_states, MOST_STATES)):
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.sequences import Sequences
+from sojourn.data.signals import Signals
 from sojourn.detect.numbers import state_names
 from sojourn.plot.base import PALETTE, plain
 from sojourn.report.findings import Findings, lengths_and_values
@@ -38,7 +40,11 @@ def heat_map(findings: Findings, paths: list[NDArray[np.int32]]) -> dict[str, An
     by, names = "state", [plain(name) for name in state_names(inner)] if inner.has_states else []
     color = np.empty(0, np.int64)
     if not inner.has_states:
-        by, names, color = _symbol_colors(findings)
+        words = sequences.vocabulary
+        if isinstance(sequences, Signals):  # the cells that measurements lie in
+            words = np.array(inner.codebook_.cells._words(inner.channels_))
+            sequences = inner._coded(sequences)
+        by, names, color = _symbol_colors(sequences, words)
     drawn = []
     for i in rows.tolist():
         values = paths[i] if inner.has_states else color[sequences[i : i + 1].codes]
@@ -57,16 +63,17 @@ def heat_map(findings: Findings, paths: list[NDArray[np.int32]]) -> dict[str, An
     }
 
 
-def _symbol_colors(findings: Findings) -> tuple[str, list[str], NDArray[np.int64]]:
+def _symbol_colors(
+    sequences: Sequences, words: NDArray[Any]
+) -> tuple[str, list[str], NDArray[np.int64]]:
     """The most frequent symbols have a colour each, others share one, missing ones have none."""
-    sequences = findings.sequences
     seen = sequences.codes[sequences.codes >= 0]
     count = np.bincount(seen, minlength=sequences.n_symbols)
     top = np.argsort(-count, kind="stable")[: len(PALETTE) - 1]
     top = np.sort(top[count[top] > 0])
     color = np.full(sequences.n_symbols + 1, len(top))
     color[top], color[-1] = np.arange(len(top)), -1
-    names = [plain(name) for name in sequences.vocabulary[top].tolist()]
+    names = [plain(name) for name in words[top].tolist()]
     return "symbol", names + ["other symbols"] * bool((count > 0).sum() > len(top)), color
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sojourn.data.signals import Signals
 from sojourn.detect.novelty import Encoded
-from sojourn.detect.numbers import density_of, state_names
+from sojourn.detect.numbers import state_names
 from sojourn.plot.base import plain
 from sojourn.plot.sequence import lanes
 from sojourn.plot.signals import WIDTH
@@ -85,7 +85,7 @@ def _items(
 
 def _channels(inner: Any, shown: list[Any]) -> list[dict[str, Any]]:
     """Name and range of each channel, and the band of each state on its scale."""
-    density = density_of(inner)
+    density = inner._density
     if density is None:
         return []
     wide, found = WIDTH * density.spread(), []
@@ -97,7 +97,7 @@ def _channels(inner: Any, shown: list[Any]) -> list[dict[str, Any]]:
         high = max(high, low + 1e-9)
         words = [plain(word) for word in shown[0].categories.get(name, ())]
         channel = {"name": plain(name), "low": low, "high": high, "words": words, "bands": []}
-        if not words and np.isfinite(bands[:, j]).all():
+        if inner.has_states and not words and np.isfinite(bands[:, j]).all():
             clipped = np.clip((bands[:, j] - low) / (high - low), 0.0, 1.0)
             channel["bands"] = np.rint(SCALE * clipped).astype(int).tolist()
         found.append(channel)

@@ -125,6 +125,11 @@ class Partitions:
         known = zip(self.items, begins, sizes, strict=False)
         return replace(self, items=tuple(replace(p, begin=b, size=n) for p, b, n in known))
 
+    def through(self, then: Callable[[Any], Sequences], vocabulary: NDArray[Any]) -> Partitions:
+        """The same partitions, whose sequences become others, of as many steps, when read."""
+        items = tuple(replace(item, then=then) for item in self.items)
+        return replace(self, items=items, vocabulary=vocabulary)
+
     def run(self, one: Pass[T]) -> T:
         """The total of a pass over all partitions."""
         group = partial(run_group, one=one, done=self._counter())

@@ -15,6 +15,7 @@ from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 from sojourn.estimators.numbers import next_values, signals_for
 from sojourn.exact.filter import tables
+from sojourn.exact.forward import next_states
 from sojourn.exact.observed import factor_rows
 from sojourn.streams.predictive import FilterScorer
 from sojourn.streams.scorer import OnlineScorer
@@ -83,10 +84,14 @@ class NumbersScorer(_Measured, HSMMScorer):
         horizon : int
             Number of steps ahead, 1 for the next one.
         """
-        n_x, n_d = self._params.duration.shape
-        alpha = np.zeros((n_x, n_d)) if self._total == BEFORE_ANY else self._now()
-        steps = positive_int("horizon", horizon)
-        return next_values(self._params, alpha[None], steps, self._initial, self._channels)
+        density = self._params.density
+        assert density is not None
+        return next_values(density, self._ahead(horizon)[None], self._channels)
+
+    def _ahead(self, horizon: int) -> Floats:
+        shape, steps = self._params.duration.shape, positive_int("horizon", horizon)
+        alpha = np.zeros(shape) if self._total == BEFORE_ANY else self._now()
+        return np.append(*next_states(self._params, alpha[None], steps, self._initial))
 
     def _score(self, signals: Signals) -> Floats:
         density = self._params.density
@@ -123,7 +128,11 @@ class CodedScorer(_Measured, FilterScorer):
         horizon : int
             Number of steps ahead, 1 for the next one.
         """
-        return self._estimator._values(super().predict(horizon)[None])
+        density = self._estimator.codebook_.density
+        return next_values(density, self._ahead(horizon)[None], self._channels)
+
+    def _ahead(self, horizon: int) -> Floats:
+        return super().predict(horizon)
 
     def _score(self, signals: Signals) -> Floats:
         book, signals = self._estimator.codebook_, self._estimator._encode(signals, None)
@@ -140,6 +149,8 @@ class CodedScorer(_Measured, FilterScorer):
 
 def _one_step(symbol: Any, channels: Sequence[str]) -> Signals:
     """The values of all channels at one step, from any of the forms that `update` takes."""
+    if isinstance(symbol, Signals):
+        return symbol
     if isinstance(symbol, Mapping):
         absent = [name for name in channels if name not in symbol]
         if absent:

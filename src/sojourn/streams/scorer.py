@@ -123,6 +123,10 @@ class OnlineScorer(ABC):
             Number of steps ahead, 1 for the next one.
         """
 
+    def _ahead(self, horizon: int) -> Floats:
+        """The probabilities behind `predict`: of symbols, or of the states or codes of numbers."""
+        return self.predict(horizon)
+
     def end(self) -> float:
         """Surprise of an end of the sequence here, in nats; 0 where ends are not modelled.
 
