@@ -262,6 +262,13 @@ def test_results_go_to_complete_files(suffix, folder, tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+def test_any_name_is_written_to_in_the_format_that_is_given(folder, tmp_path, capsys):
+    """A device or a pipe has no ending."""
+    path = tmp_path / "null"
+    run(capsys, "sample", folder / "hsmm.sojourn", "-n2", "--length=4", "--format=csv", "-o", path)
+    assert path.read_text("utf-8").startswith("id,")
+
+
 def test_numbers_that_are_not_finite_are_null_in_json(tmp_path, capsys):
     model = HSMM(2, 2)
     model.params_ = sj.Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], np.eye(2))

@@ -168,6 +168,11 @@ def test_labels_everywhere_give_smoothed_counts():
     np.testing.assert_allclose(model.durationprob_[0], [0.5, 0.5], rtol=1e-9)
 
 
+def test_labels_may_come_from_an_iterator():
+    model = HSMM(2, 3).fit([list("aab")] * 2, iter([list("xxy")] * 2))
+    assert model.states_.tolist() == ["x", "y"]
+
+
 def test_labels_nowhere_are_no_labels():
     none = [[None] * 40 for _ in range(len(FEW))]
     a, b = HSMM(3, 4, max_iter=5).fit(FEW), HSMM(3, 4, max_iter=5).fit(FEW, none)
@@ -199,6 +204,7 @@ def test_stays_longer_than_max_duration_are_named_or_clipped():
         ([[0, 1, 1], [0, 1, 1]], "there are labels for 2 sequences but 1 sequences"),
         ([[0, 1, 2]], "sequence 0 has the label 2 at position 2; with n_states=2"),
         ([[0, 0, 0]], "state 1 never occurs in the labels"),
+        ([["x", "x", "x"]], "state 1 never occurs in the labels"),
         ([["x", "y", "z"]], "the labels are 3 words, x, y, z"),
     ],
 )

@@ -241,6 +241,13 @@ def test_times_of_any_type_sort(tmp_path, type):
     assert sj.read(tmp_path / "a.parquet", quiet=True).to_lists() == [[1, 2, 3]]
 
 
+@pytest.mark.parametrize("most", [2**60, 2**64 - 1])
+def test_times_of_64_bits_without_a_sign_are_read(tmp_path, most):
+    table = pa.table({"t": pa.array([most, 1], pa.uint64()), "symbol": [2, 1]})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    assert sj.read(tmp_path / "a.parquet", quiet=True).to_lists() == [[1, 2]]
+
+
 def test_blocks_of_one_file_may_hold_integers_then_floats(tmp_path, monkeypatch):
     monkeypatch.setattr(text_reader, "BLOCK_BYTES", 16)
     table = {"time": ["0", "1", "2", "3.5", "2.5"], "symbol": ["a", "b", "c", "e", "d"]}

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import sys
 import threading
 
 import pytest
@@ -98,6 +99,17 @@ def test_a_fifo_is_written_to_as_it_is(tmp_path):
     assert read == ["streamed"]
     assert stat.S_ISFIFO(path.stat().st_mode)
     assert names(tmp_path) == ["fifo"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is needed")
+def test_a_pipe_without_a_name_is_written_to():
+    """As ``-o /dev/stdout | head`` and ``-o >(gzip)`` give, whose links lead to no path."""
+    read, write = os.pipe()
+    with open(read) as reader:
+        with atomic_write(f"/proc/self/fd/{write}") as file:
+            file.write("streamed")
+        os.close(write)
+        assert reader.read() == "streamed"
 
 
 def test_a_character_device_is_written_to_as_it_is(tmp_path):

@@ -38,7 +38,7 @@ class Output(NamedTuple):
             default = "table" if sys.stdout.isatty() else "csv"
             _TEXT[self.shape or default](sys.stdout, columns)
             return
-        ending = ENDINGS[os.path.splitext(self.output)[1].lower()]
+        ending = ENDINGS.get(os.path.splitext(self.output)[1].lower())
         if ending == "parquet":
             try:
                 from sojourn.io.columnar import write_parquet
@@ -49,17 +49,17 @@ class Output(NamedTuple):
             write_parquet(self.output, columns)
             return
         with atomic_write(self.output) as file:
-            _TEXT[self.shape or ending](file, columns)
+            _TEXT[self.shape or ending or "csv"](file, columns)
 
 
 def _checked(output: str | None, shape: str | None) -> Output:
     """An output whose ending is known and whose folder exists, before any work is done."""
     if output is not None and output != "-":
         ending = os.path.splitext(output)[1].lower()
-        if ending not in ENDINGS:
+        if ending not in ENDINGS and shape is None:
             raise click.BadParameter(
                 f"{output} ends in {ending or 'nothing'}; it is written by its ending, one of "
-                f"{', '.join(ENDINGS)}.",
+                f"{', '.join(ENDINGS)}, or as --format says.",
                 param_hint="--output",
             )
         check_folder(output)

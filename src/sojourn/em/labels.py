@@ -65,24 +65,21 @@ def read_labels(
         )
     states = np.arange(n_states) if names is None else names
     given = _labels_of(_integers(y), sequences, lengths, states)
-    if names is not None:
-        _check_lengths(given, sequences)
-        return None if np.all(given.codes == UNKNOWN) else given.codes
     _check_lengths(given, sequences)
-    if np.all(given.codes == UNKNOWN):
+    labels = given.codes
+    if np.all(labels == UNKNOWN):
         return None
-    if given.vocabulary.dtype.kind != "i":
+    if names is None and given.vocabulary.dtype.kind != "i":
         raise SojournError(
             f"labels are numbers of states from 0 to {n_states - 1}; got {given.vocabulary[0]!r}"
         )
-    if given.vocabulary[-1] >= n_states:
+    if names is None and given.vocabulary[-1] >= n_states:
         k = int(np.argmax(given.codes == given.n_symbols - 1))
         i = int(np.searchsorted(given.offsets, k, side="right")) - 1
         raise SojournError(
             f"sequence {i} has the label {given.vocabulary[-1]} at position "
             f"{k - given.offsets[i]}; with n_states={n_states} they run from 0 to {n_states - 1}"
         )
-    labels = given.codes
     absent = np.setdiff1d(np.arange(n_states), labels)
     if absent.size and not np.any(labels == UNKNOWN):
         raise SojournError(

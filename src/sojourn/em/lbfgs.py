@@ -10,6 +10,7 @@ which limited-memory BFGS learns the curvature of the likelihood proper.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,8 +162,8 @@ class Curvature:
         step, fall = b.at - a.at, a.gradient - b.gradient
         # Very short steps are rounding. Where the data want what is all but impossible, slopes
         # leave the range of their squares.
-        plain = step @ step > 1e-24 and np.abs(fall).max() < 1e100
-        if plain and step @ fall > 1e-10 * (step @ step):
+        plain = _dot(step, step) > 1e-24 and np.abs(fall).max() < 1e100
+        if plain and _dot(step, fall) > 1e-10 * _dot(step, step):
             self.pairs.append((step, fall))
         while len(self.pairs) > LEAST_MEMORY and len(self.pairs) * step.size > MAX_MEMORY:
             self.pairs.popleft()
@@ -174,28 +175,28 @@ class Curvature:
             return None
         step, fall = self.pairs[-1]
         # Missing information makes the likelihood flatter than the metric, never steeper.
-        reach = max(1.0, float(step @ fall / (fall @ here.scaled(fall))))
-        slope, shares = here.gradient, []
+        reach = max(1.0, _dot(step, fall) / _dot(fall, here.scaled(fall)))
+        slope, shares = here.gradient.copy(), []
         for step, fall in reversed(self.pairs):
-            shares.append((step @ slope) / (step @ fall))
-            slope = slope - shares[-1] * fall
+            shares.append(_dot(step, slope) / _dot(step, fall))
+            slope -= shares[-1] * fall
         way = reach * here.scaled(slope)
         for (step, fall), share in zip(self.pairs, reversed(shares), strict=True):
-            way = way + (share - (fall @ way) / (step @ fall)) * step
-        self.promise = 0.5 * float(way @ here.gradient)
+            way += (share - _dot(fall, way) / _dot(step, fall)) * step
+        self.promise = 0.5 * float(_dot(way, here.gradient))
         if not self.promise > 0.0:
             return None
-        return way * min(1.0, self.radius / float(np.linalg.norm(way)))
+        return way * min(1.0, self.radius / math.sqrt(_dot(way, way)))
 
     def judge(self, here: Local, step: Floats, gain: float) -> None:
         """Widen the trust after a step that gained, narrow it after one that did not."""
-        length = float(np.linalg.norm(step))
+        length = math.sqrt(_dot(step, step))
         if gain > 0.0:
             if length >= 0.99 * self.radius:
                 self.radius *= 3.0
         else:
             # A parabola through both values and the slope has its top at this share of the step.
-            rise = float(step @ here.gradient)
+            rise = float(_dot(step, here.gradient))
             self.radius = length * min(max(rise / (2.0 * (rise - gain) + 1e-300), 0.05), 0.5)
 
 
@@ -207,3 +208,9 @@ def _on_sphere(table: Floats, step: Floats) -> Floats:
 
 def _flat(arrays: list[Floats]) -> Floats:
     return np.concatenate([a.ravel() for a in arrays])
+
+
+def _dot(a: Floats, b: Floats) -> np.float64:
+    """The product of two vectors, in pieces that BLAS computes by one thread: it is small work."""
+    pieces = [a[i : i + 8192] @ b[i : i + 8192] for i in range(0, a.size, 8192)]
+    return np.float64(np.sum(pieces))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -218,7 +218,7 @@ class HSMM(StateModel):
         check_choice("unknown", self.unknown, ("error", "missing"))
         if isinstance(data, Partitions) and y is not None:
             raise SojournError("states of a scan cannot be given; read the labelled files instead")
-        labelled = None
+        labelled, y = None, list(y) if isinstance(y, Iterator) else y
         if isinstance(data, Sequences) and y is not None:
             labelled = describe_labels(y, data, lengths)
         names = None if labelled is None else labelled.names

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sojourn.data.times import from_local, parse_time, zone_of
-from sojourn.io.arrow_codes import is_string, to_numpy
+from sojourn.io.arrow_codes import LARGEST_INTEGER, is_string, to_numpy
 
 NANOSECONDS, IN_UTC = pa.timestamp("ns"), pa.timestamp("ns", "UTC")
 
@@ -25,8 +26,9 @@ def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bo
     bad: NDArray[np.bool_] = to_numpy(column.is_null())
     if pa.types.is_null(type) or len(column) == 0:
         return np.zeros(len(column), dtype=np.int64), bad, kind
-    if pa.types.is_floating(type) or pa.types.is_decimal(type) or type == pa.uint64():
-        numbers = to_numpy(column.cast(pa.float64()), null=0.0)
+    large = type == pa.uint64() and (pc.max(column).as_py() or 0) > LARGEST_INTEGER
+    if pa.types.is_floating(type) or pa.types.is_decimal(type) or large:
+        numbers = to_numpy(column.cast(pa.float64(), safe=False), null=0.0)
         return _alike(numbers, bad | np.isnan(numbers), "number", kind)
     if pa.types.is_integer(type):
         return _alike(to_numpy(column.cast(pa.int64()), null=0), bad, "number", kind)

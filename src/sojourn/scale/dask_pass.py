@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sojourn.scale.passes import Partitions
 
 # A cluster may be starting, or restarting its workers; longer than this it has none to give.
-PATIENCE = 20.0
+PATIENCE = 14.0
 POLL = 1.0
-ANSWER = 5.0  # seconds in which a scheduler says what its workers do
+ANSWER = 3.0  # seconds in which a scheduler says what its workers do
 SEARCH = 5.0  # seconds to find which of several partitions ends its worker
 # The most partitions of a task, so that little is lost with a worker; and towards the end the
 # shares of a thread in what is left, so that the last tasks are small and slower workers get fewer.

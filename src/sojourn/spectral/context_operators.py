@@ -247,12 +247,13 @@ def _moves(
     crossed, squares = np.zeros((k, k * k)), np.zeros((k, k))
     rows = np.flatnonzero(np.diff(H_o.indptr))  # most pasts are never before a rare symbol
     met, bounds = H_o[rows], np.searchsorted(rows, n_u * np.arange(n_o + 1))
-    step = max(1, (1 << 22) // (k * k))
+    step = max(1, (1 << 22) // (k * max(k, int(np.diff(bounds).max()))))
     for first in range(0, n_o, step):
         last = min(first + step, n_o)
-        M = np.empty((last - first, k, k))
-        for o, (a, b) in enumerate(pairwise(bounds[first : last + 1].tolist())):
-            M[o] = G[:, rows[a:b] % n_u] @ (met[a:b] @ W)  # M_o = G H_o Ṽ             (k, k)
+        M, begin, end = np.empty((last - first, k, k)), bounds[first], bounds[last]
+        pasts, after = rows[begin:end] % n_u, met[begin:end] @ W  # H_o Ṽ          (all rows, k)
+        for o, (a, b) in enumerate(pairwise((bounds[first : last + 1] - begin).tolist())):
+            M[o] = G[:, pasts[a:b]] @ after[a:b]  # M_o = G H_o Ṽ                           (k, k)
         emit[first:last] = M @ w  # p(o | q) = q M_o w
         has = which[first:last] >= 0
         own[which[first:last][has]] = M[has]

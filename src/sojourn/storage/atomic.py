@@ -32,7 +32,10 @@ def atomic_write(
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     target = os.path.realpath(path)
-    old = os.lstat(target).st_mode if os.path.lexists(target) else None
+    if not os.path.lexists(target) and os.path.exists(path):
+        target = os.fspath(path)  # a pipe without a name, as /dev/stdout and /dev/fd/3 may be
+    there = os.path.exists(target)  # or else a link to itself
+    old = os.stat(target, follow_symlinks=there).st_mode if os.path.lexists(target) else None
     if old is not None and (stat.S_ISFIFO(old) or stat.S_ISCHR(old)):
         with open(target, mode, **text) as file:
             yield file
