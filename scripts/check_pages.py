@@ -35,11 +35,14 @@ WIDER = """() => {
         found.push(e.tagName + "." + e.className);
   const cut = [...document.querySelectorAll(".bd-article pre")].filter(
     e => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility());
-  const broken = [...document.querySelectorAll(".bd-article td, .bd-article th")].filter(e => {
-    const text = document.createRange();
-    text.selectNodeContents(e);
-    const tops = [...text.getClientRects()].map(r => Math.round(r.top / 9));
-    return /^[\\w.]+$/.test(e.innerText.trim()) && new Set(tops).size > 1;
+  const broken = [...document.querySelectorAll(".bd-article td")].filter(e => {
+    const words = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), tops = new Set();
+    while (words.nextNode()) {
+      const text = document.createRange();
+      text.selectNodeContents(words.currentNode);
+      [...text.getClientRects()].forEach(r => tops.add(Math.round(r.top / 9)));
+    }
+    return /^[\\w.]+$/.test(e.innerText.trim()) && tops.size > 1;
   }).map(e => e.innerText.trim());
   return [page.scrollWidth - page.clientWidth, found.slice(0, 3), cut.length, broken.slice(0, 3)];
 }"""

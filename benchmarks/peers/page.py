@@ -50,7 +50,8 @@ What a peer reaches on the held-out sequences is the best value during its run, 
 known when to stop; ours is the value at the end of the fit. The *target* is the best that any
 peer reached; runs that never reach it add to the time. `hsmm` and `spectral` are `HSMM` and
 `SpectralHSMM` with their defaults, `moments` is `HSMM(init="moments")`; times per iteration are
-of plain EM. Ratios are medians over the rounds, with minimum and maximum.
+of plain EM. Ratios are medians over the rounds, with minimum and maximum. EM may have become
+faster since the date below: [how fast the recursions are](theory-em.md) is measured more often.
 """
 
 

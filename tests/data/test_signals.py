@@ -145,3 +145,10 @@ def test_ids_and_times_are_not_taken_for_channels_without_being_named():
         sj.Signals.from_table(table, id="unit_id")
     assert sj.Signals.from_table(table, id="unit_id", time="timestamp").channels == ("load",)
     assert len(sj.Signals.from_table(table, values=["timestamp", "load"]).channels) == 2
+
+
+def test_frames_are_read_by_the_names_that_sequences_have_too():
+    frame = pa.table({"engine": ["a", "b", "a"], "t": [1, 0, 0], "load": [0.5, 0.1, 0.7]})
+    found = Signals.from_pandas(frame, id="engine", time="t", values=["load"])
+    assert isinstance(found, Signals)
+    assert found["a"].tolist() == [[0.7], [0.5]]

@@ -210,6 +210,8 @@ class Signals(Sequences):
         stacked = np.stack([column for column, _ in read], axis=1)[rows]
         return cls.of(stacked, adapters.offsets_of(lengths), ids, names, categories)
 
+    from_pandas = from_polars = from_table  # type: ignore[assignment]  # as of Sequences
+
     @classmethod
     def concatenate(
         cls, parts: Iterable[Sequences], categories: Categories | None = None

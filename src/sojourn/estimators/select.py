@@ -141,7 +141,8 @@ class _Folds:
             before = self.learned.get(fold)
             if before is not None and model.init == "spectral" and _contains(model, before):
                 model.set_params(init=with_durations(before, max_duration))
-            model.fit(self.sequences[self.fold != fold])
+            with warnings.catch_warnings(action="ignore"):  # of sizes that are only compared
+                model.fit(self.sequences[self.fold != fold])
             if model.has_states:
                 self.learned[fold] = model.params_
             scores.append(model.score(self.sequences[self.fold == fold]))
