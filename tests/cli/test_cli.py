@@ -804,6 +804,7 @@ def test_a_stream_of_a_detector_raises_alarms_and_takes_novel_symbols(detector, 
         (("fit", "d", "-o", "missing/m.sojourn"), "there is no folder missing"),
         (("report", "m", "d", "-o", "missing/r.html"), "there is no folder missing"),
         (("fit", "d", "-o", "m", "--states", "abc"), "'abc' is not a number or auto"),
+        (("fit", ".", "-o", "m"), ". is a folder; give the files in it"),
         (("fit", "d", "-o", "m", "--detector", "--scan"), "--detector is not for --scan"),
     ],
 )

@@ -64,27 +64,15 @@ def commands() -> click.Group:
     from sojourn.cli.fit import fit, info
     from sojourn.cli.stream import convert, stream
 
+    others = sample, stream, convert, dataset, completion
+
     class InOrder(click.Group):
         def list_commands(self, ctx: click.Context) -> list[str]:
             return list(self.commands)
 
     @click.group(
         cls=InOrder,
-        commands=[
-            fit,
-            info,
-            score,
-            detect,
-            decode,
-            predict,
-            forecast,
-            report,
-            sample,
-            stream,
-            convert,
-            dataset,
-            completion,
-        ],
+        commands=[fit, info, score, detect, decode, predict, forecast, report, *others],
         context_settings={"help_option_names": ["-h", "--help"]},
         # The backspace keeps click from filling the lines.
         epilog="\b\nExample:\n  sojourn fit events.csv -o model.sojourn\n"
@@ -92,7 +80,7 @@ def commands() -> click.Group:
     )
     @click.version_option(__version__, message="sojourn %(version)s")
     def group() -> None:
-        """Hidden semi-Markov models of event sequences: states that last."""
+        """Hidden semi-Markov models of event sequences and sensors."""
 
     return group
 

@@ -147,7 +147,7 @@ def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
 def forecast(
     saved: Saved, data: Data, horizon: int, top: int, output: Output, held_out: str, **wait: Any
 ) -> None:
-    """Forecast what comes after each sequence, step by step; or how long until it comes."""
+    """Forecast what comes after each sequence, and when."""
     if sum(map(bool, wait.values())) > 1:
         raise click.UsageError("give one of --time-to, --state, --end and --remaining.")
     if held_out and not wait["remaining"]:

@@ -112,7 +112,7 @@ def _loaded(saved: Saved, calibrating: Any) -> tuple[Any, str]:
 def report(
     saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
 ) -> None:
-    """Write an HTML page: which sequences are abnormal, where and why."""
+    """Write an HTML page of what is abnormal, where and why."""
     from sojourn.report import write_report
 
     model, unknown = _loaded(saved, normal or page["contamination"])

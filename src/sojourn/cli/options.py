@@ -80,6 +80,8 @@ class Data(NamedTuple):
         for name in CLOCK:
             if how[name] is None:
                 del how[name]
+        if folders := [name for name in files if os.path.isdir(name)]:
+            raise click.UsageError(f"{folders[0]} is a folder; give the files in it.")
         if "-" in files:
             files = tuple(_stdin(how) if name == "-" else name for name in files)
         values = how.pop("values")

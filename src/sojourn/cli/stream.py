@@ -135,7 +135,7 @@ def _symbol(text: str, integers: bool, novel: bool) -> str | int | None:
 @options.reads_data
 @writes_results
 def convert(data: Data, output: Output) -> None:
-    """Convert files of any format to a table with one row per symbol.
+    """Convert files to a table with one row per symbol.
 
     Rows have an id, a position from 0 and a symbol. Without -o, they are written as CSV.
     """
