@@ -83,7 +83,7 @@ def plain(model, row):
             if symbol == N_O:
                 pass
             elif mass >= epsilon and cut.sum() < filter.ASTRAY:
-                move = o.own[o.which[seen]]
+                move = o.own[seen]
                 state = state @ (move.sum(axis=0) if move.ndim == 3 else move) / mass
             else:
                 RESTARTS.append(t)

@@ -111,7 +111,7 @@ class Hashed:
         """Count keys, once each or as often as given."""
         more = np.ones(len(keys), np.int64) if counts is None else counts
         done, room = 0, len(self.keys)
-        if 2 * (self.used + len(keys)) > room:
+        if 4 * (self.used + len(keys)) > 3 * room:
             # Most keys are old ones: grow as far as new ones ask for.
             room = max(2 * room, 1 << (2 * len(keys)).bit_length())
         while done < len(keys):
@@ -139,9 +139,9 @@ class Hashed:
 
 @njit(cache=True, nogil=True)
 def _insert(table, counts, used, keys, more, begin):  # type: ignore[no-untyped-def]
-    """Add counts to the table until it is half full; where it stopped, and entries in use."""
+    """Add counts until three quarters of the table are in use; where it stopped, and entries."""
     mask = np.uint64(len(table) - 1)
-    limit = len(table) // 2
+    limit = 3 * len(table) // 4
     for i in range(begin, len(keys)):
         if more[i] == 0:  # an entry that is not in use
             continue

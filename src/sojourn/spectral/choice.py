@@ -45,8 +45,8 @@ MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
-# Outcomes that sizes are compared on.
-JUDGED = 1 << 15
+# Outcomes that sizes are compared on: fewer where each is compared with many symbols.
+JUDGED, JUDGED_SYMBOLS, LEAST_JUDGED = 1 << 15, 1 << 25, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ def choose_trees(
     counts = count_contexts(training, fine, n_jobs)
     n = int(counts.pairs.counts.sum())
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
-    judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= JUDGED))
+    n_judged = min(JUDGED, max(JUDGED_SYMBOLS // n_symbols, LEAST_JUDGED))
+    judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= n_judged))
     search = Search.of(judged if len(judged) else heldout, counts, ends)
     for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
         near = search.near()

@@ -16,7 +16,6 @@ futures that reach one are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,16 +26,16 @@ from sojourn.contexts.counts import ContextCounts
 from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import BY_LENGTH
 from sojourn.errors import SojournError
-from sojourn.spectral.operators import scaled_svd
+from sojourn.spectral.operators import leading_svd, scaled_svd
 
 Floats = NDArray[np.float64]
 
 RIDGE = 0.1
 ROUNDING = 1e-9  # singular values below this share of the first are not structure
-# From this many symbols on the rarer ones share operators, and symbols that occur less often than
-# this have none of their own: k² numbers are not learned from fewer.
-SHARED_FROM, OWN_AT = 257, 500
-MAX_OWN = 1 << 24  # numbers in the operators of single symbols
+# From this many symbols on they share operators: what differs by less than noise is made alike.
+SHARED_FROM, MAX_SHARED = 257, 64
+NOISE = 2.0  # of counts, in units of what it is for equally frequent contexts
+HEAD, BLOCK = 1 << 24, 1 << 22  # numbers: of the symbols that decide what is shared; at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +48,10 @@ class ContextOperators:
         The state before the first symbol.
     emit : array (n_symbols + 1, k)
         ``emit @ q`` are the probabilities of the symbols and of the end.
-    own : array (n_own, k, k)
-        M_o of the symbols that have one of their own.
-    which : int32 array (n_symbols,)
-        Where a symbol's operator is in `own`, or -1.
-    shared : array (k or 0, k, k)
-        The operator of a symbol without its own is ``Σ_j emit[o, j] shared[j]``.
+    own : array (n_symbols or n_shared, k, k)
+        M_o of each symbol, or what all of them are made of.
+    modes : array (n_symbols, n_shared) or (0, 0)
+        With modes the operator of a symbol is ``Σ_j modes[o, j] own[j]``.
     restart : array (n_pasts, k)
         The state of each past context.
     singular_values : array
@@ -66,8 +63,7 @@ class ContextOperators:
     start: Floats
     emit: Floats
     own: Floats
-    which: NDArray[np.int32]
-    shared: Floats
+    modes: Floats
     restart: Floats
     singular_values: Floats
     ridge: float
@@ -78,19 +74,14 @@ class ContextOperators:
             start="float64 k",
             emit="float64 e k",
             own="float64 n k k",
-            which="int32 o",
-            shared="float64 j k k",
+            modes="float64 m j",
             restart="float64 p k",
             singular_values="float64+ s",
         )
-        k = sizes["k"]
-        right = sizes["e"] == sizes["o"] + 1 and sizes["j"] in (0, k) and 1 <= k <= sizes["s"]
-        if not right or sizes["p"] < 1:
+        n_o, n = sizes["e"] - 1, sizes["n"]
+        right = (sizes["m"], sizes["j"], n) in ((0, 0, n_o), (n_o, n, max(n, 1)))
+        if not right or not 1 <= sizes["k"] <= sizes["s"] or sizes["p"] < 1:
             raise SojournError(f"the shapes of the operators do not fit together: {sizes}")
-        if np.any(self.which < -1) or np.any(self.which >= len(self.own)):
-            raise SojournError("a symbol's operator is beyond their number")
-        if np.any(self.which < 0) and not len(self.shared):
-            raise SojournError("symbols without operators need shared ones")
 
     @property
     def rank(self) -> int:
@@ -100,15 +91,11 @@ class ContextOperators:
     @property
     def n_symbols(self) -> int:
         """Number of symbols."""
-        return len(self.which)
+        return len(self.emit) - 1
 
     def combined(self, weights: Floats) -> Floats:
         """The sum of the operators of the symbols, with weights; ones for a step not seen."""
-        own, rest = self.which >= 0, self.which < 0
-        total = np.tensordot(np.bincount(self.which[own], weights[own], len(self.own)), self.own, 1)
-        if rest.any():
-            total = total + np.tensordot(weights[rest] @ self.emit[:-1][rest], self.shared, 1)
-        return total
+        return np.tensordot(weights @ self.modes if len(self.modes) else weights, self.own, 1)
 
     def cut(self, rank: int) -> ContextOperators:
         """The leading `rank` directions: a smaller model is a corner of a larger one."""
@@ -117,8 +104,7 @@ class ContextOperators:
             self.start[:k].copy(),
             self.emit[:, :k].copy(),
             self.own[:, :k, :k].copy(),
-            self.which,
-            self.shared[:k, :k, :k].copy(),
+            self.modes,
             self.restart[:, :k].copy(),
             self.singular_values,
             self.ridge,
@@ -130,9 +116,7 @@ class ContextOperators:
         factor = np.where(np.arange(self.rank) > 0, (s2 + self.ridge) / (s2 + ridge), 1.0)
         emit = self.emit * factor
         emit[-1] = self.emit[-1]  # the end has a row of its own
-        shared = self.shared * factor[:, None] / factor[: len(self.shared), None, None]
-        own = self.own * factor[:, None]
-        return replace(self, emit=emit, own=own, shared=shared, ridge=ridge)
+        return replace(self, emit=emit, own=self.own * factor[:, None], ridge=ridge)
 
 
 def learn_operators(
@@ -192,9 +176,10 @@ def from_moments(
     max_rank: int,
     *,
     ridge: float = RIDGE,
+    shrink: float = NOISE,
     seed: int = 0,
 ) -> ContextOperators:
-    """Operators from counts, or from exact probabilities with ``ridge=0``.
+    """Operators from counts, or from exact probabilities with ``ridge=0, shrink=0``.
 
     Parameters
     ----------
@@ -209,11 +194,11 @@ def from_moments(
     max_rank : int
     ridge : float
         In units of the variance that counting adds to a squared singular value.
+    shrink : float
+        Noise of the operators of many symbols, in units of that of counting.
     seed : int
         Of the random projection.
     """
-    n_u, n_v = H.shape
-    n_o = H_o.shape[0] // n_u
     total = H.sum()
     d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed)
     k = max(1, min(max_rank, int((s > ROUNDING * s[0]).sum())))
@@ -221,49 +206,73 @@ def from_moments(
     W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)
     used_u, used_v = (d_u > 0).sum(), (d_v > 0).sum()
     noise = float(ridge * (np.sqrt(used_u) + np.sqrt(used_v)) ** 2 / total)
-    G = (U * d_u[:, None] * (s / (s * s + noise * (np.arange(len(s)) > 0)))).T  # (k, n_u)
+    gain = s / (s * s + noise * (np.arange(k) > 0))
     root_v = np.sqrt(np.asarray(H.sum(axis=0)).ravel())
     w = V.T @ root_v  # w = Vᵀ D_v^½ 1            (k,)
-    seen = np.asarray(H_o.sum(axis=1)).reshape(n_o, n_u).sum(axis=1)
-    own, which, shared, emit = _moves(H_o, G, W, w, seen)
-    end = V[begins == n_o].T @ root_v[begins == n_o]  # the end's own row of the same sum
+    scaled = _Scaled(H_o, U * d_u[:, None], W)
+    if scaled.n_symbols < SHARED_FROM:
+        own, modes = scaled.of(np.arange(scaled.n_symbols)), np.empty((0, 0))
+    else:
+        own, modes = _shared(scaled, shrink / total, seed)
+    own *= gain[:, None]  # M_o = (S² + R)⁻¹ S K_o          (n, k, k)
+    emit = own @ w  # p(o | q) = q M_o w
+    emit = modes @ emit if len(modes) else emit
+    end = V[begins == scaled.n_symbols].T @ root_v[begins == scaled.n_symbols]  # its own row
     restart = (H @ W) * (d_u**2)[:, None]  # D_u⁻¹ H Ṽ                 (n_u, k)
     restart[d_u == 0] = first @ W / max(first.sum(), 1e-300)
     start = first @ W / first.sum() if first.sum() > 0 else root_v**2 @ W / total
-    return ContextOperators(start, np.vstack([emit, end]), own, which, shared, restart, s, noise)
+    return ContextOperators(start, np.vstack([emit, end]), own, modes, restart, s, noise)
 
 
-def _moves(
-    H_o: sp.csr_array, G: Floats, W: Floats, w: Floats, seen: Floats
-) -> tuple[Floats, NDArray[np.int32], Floats, Floats]:
-    """Operators of the symbols: their own, or what those of all symbols have in common."""
-    (k, n_u), n_o = G.shape, len(seen)
-    emit, which = np.empty((n_o, k)), np.full(n_o, -1, np.int32)
-    few = n_o < SHARED_FROM
-    order = np.argsort(-seen, kind="stable")
-    n_own = n_o if few else min(int((seen >= OWN_AT).sum()), MAX_OWN // (k * k))
-    which[order[:n_own]] = np.arange(n_own)
-    own = np.empty((n_own, k, k))
-    crossed, squares = np.zeros((k, k * k)), np.zeros((k, k))
-    rows = np.flatnonzero(np.diff(H_o.indptr))  # most pasts are never before a rare symbol
-    met, bounds = H_o[rows], np.searchsorted(rows, n_u * np.arange(n_o + 1))
-    step = max(1, (1 << 22) // (k * max(k, int(np.diff(bounds).max()))))
-    for first in range(0, n_o, step):
-        last = min(first + step, n_o)
-        M, begin, end = np.empty((last - first, k, k)), bounds[first], bounds[last]
-        pasts, after = rows[begin:end] % n_u, met[begin:end] @ W  # H_o Ṽ          (all rows, k)
-        for o, (a, b) in enumerate(pairwise((bounds[first : last + 1] - begin).tolist())):
-            M[o] = G[:, pasts[a:b]] @ after[a:b]  # M_o = G H_o Ṽ                           (k, k)
-        emit[first:last] = M @ w  # p(o | q) = q M_o w
-        has = which[first:last] >= 0
-        own[which[first:last][has]] = M[has]
-        if not few:
-            # M_o is linear in what the states emit: least squares over symbols, by how often seen
-            weighed = emit[first:last] / np.maximum(seen[first:last], 1.0)[:, None]
-            crossed += weighed.T @ M.reshape(last - first, -1)
-            squares += weighed.T @ emit[first:last]
-    if few:
-        return own, which, np.empty((0, k, k)), emit
-    squares[np.diag_indices(k)] += 1e-9 * np.trace(squares) / k
-    shared = np.linalg.solve(squares, crossed).reshape(k, k, k).astype(np.float64)
-    return own, which, shared, emit
+class _Scaled:
+    """K_o = Uᵀ D_u^-½ H_o Ṽ of the symbols, made when asked for."""
+
+    def __init__(self, H_o: sp.csr_array, left: Floats, right: Floats) -> None:
+        n_u, self.k = left.shape
+        self.n_symbols = H_o.shape[0] // n_u
+        rows = np.flatnonzero(np.diff(H_o.indptr))  # most pasts are never before a rare symbol
+        self.met, self.past = H_o[rows], rows % n_u
+        self.bounds = np.searchsorted(rows, n_u * np.arange(self.n_symbols + 1))
+        self.seen = np.add.reduceat(np.append(self.met.sum(axis=1), 0.0), self.bounds[:-1])
+        self.seen[np.diff(self.bounds) == 0] = 0.0
+        self.left, self.right = left, right
+
+    def of(self, symbols: NDArray[np.int64]) -> Floats:
+        """Of some symbols, (n, k, k)."""
+        out, sizes = np.empty((len(symbols), self.k, self.k)), np.diff(self.bounds)[symbols]
+        step = max(1, BLOCK // (self.k * max(int(sizes.max(initial=0)), 1)))
+        for first in range(0, len(symbols), step):
+            some = slice(first, first + step)
+            ends = np.cumsum(sizes[some])
+            rows = np.arange(ends[-1]) + np.repeat(
+                self.bounds[symbols[some]] - ends + sizes[some], sizes[some]
+            )
+            after, left = self.met[rows] @ self.right, self.left[self.past[rows]]  # (rows, k) both
+            for K, (a, b) in zip(out[some], pairwise([0, *ends.tolist()]), strict=True):
+                K[:] = left[a:b].T @ after[a:b]
+        return out
+
+
+def _shared(scaled: _Scaled, noise: float, seed: int) -> tuple[Floats, Floats]:
+    """What the operators of all symbols are made of, and how: their matrix has low rank.
+
+    Row o of it, K_o over the root of how often o was seen, has noise of equal variance in every
+    entry: singular values are shrunk as is best for that (Gavish and Donoho).
+    """
+    k, n_o = scaled.k, scaled.n_symbols
+    order, step = np.argsort(-scaled.seen, kind="stable"), max(HEAD // (k * k), 1)
+    first, *rest = np.split(order, np.arange(step, n_o, step))  # the most frequent ones decide
+    K = scaled.of(first).reshape(len(first), -1)
+    X = K / np.sqrt(np.maximum(scaled.seen[first], 0.5))[:, None]
+    _, s, basis = leading_svd(X, min(MAX_SHARED, *X.shape), seed)
+    s = s[: len(basis)]
+    a, b = noise**2 * np.array(X.shape)
+    shrunk = np.sqrt(np.maximum((s * s - a - b) ** 2 - 4 * a * b, 0.0)) / (s * s)
+    shrunk[s <= np.sqrt(a) + np.sqrt(b)] = 0.0
+    shrunk[0] = 1.0  # how frequent symbols are
+    kept = shrunk > 0
+    modes = np.empty((n_o, int(kept.sum())))
+    modes[first] = K @ basis[kept].T
+    for some in rest:
+        modes[some] = scaled.of(some).reshape(len(some), -1) @ basis[kept].T
+    return (shrunk[kept, None] * basis[kept]).reshape(-1, k, k), modes

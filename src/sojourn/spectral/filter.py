@@ -33,8 +33,8 @@ class Filter(NamedTuple):
     """Operators laid out for the kernel: k and widths are filled up with zeros to whole vectors."""
 
     moves: Floats  # flat matrices (k, width), or (k, k) where `emit` predicts
-    which: Codes  # matrix of each symbol, and last of a missing one; -1: shared   (n_o + 1,)
-    shared: Floats  # M_o = Σ_j emit[o, j] shared[j] of symbols without their own  (k or 0, k, k)
+    modes: Floats  # the operator of o is Σ_j modes[o, j] shared[j], where there are any
+    shared: Floats  # (n_shared, k, k)
     emit: Floats  # (n_o + 1, k), or none where moves hold the predictions         (0, k)
     start: Floats  # the row before the first symbol                              (width,)
     restart: Floats  # the row of each past context, or before each step           (n, width)
@@ -59,23 +59,21 @@ def context_filter(operators: ContextOperators, ends: bool) -> Filter:
     k, epsilon = _padded(rank), min(1e-5, 1e-3 / n_o)
     width = k + _padded(n_o + 1)
     sizes = (k, n_o, n_o + ends, 1, epsilon, ASTRAY)
-    n_own = len(o.own)
-    if len(o.shared) or (n_o + 1) * k * width > MAX_MOVES:
+    n_own = 0 if len(o.modes) else n_o
+    shared, emit = np.zeros((len(o.modes[:1].T), k, k)), np.empty((0, k))
+    shared[:, :rank, :rank] = o.own[: len(shared)]
+    if len(shared) or (n_o + 1) * k * width > MAX_MOVES:
         moves = np.zeros((n_own + 1, k, k))
-        moves[:n_own, :rank, :rank] = o.own
+        moves[:n_own, :rank, :rank] = o.own[:n_own]
         moves[n_own, :rank, :rank] = o.combined(np.ones(n_o))
-        shared = np.zeros((k if len(o.shared) else 0, k, k))
-        shared[:rank, :rank, :rank] = o.shared
         emit = np.pad(o.emit, ((0, 0), (0, k - rank)))
     else:
         moves = np.zeros((n_own + 1, k, width))
         moves[:n_own, :rank, :rank] = o.own
         moves[:n_own, :rank, k : k + n_o + 1] = o.own @ o.emit.T
-        moves[n_own] = moves[o.which].sum(axis=0)
-        shared, emit = np.empty((0, k, k)), np.empty((0, k))
+        moves[n_own] = moves[:n_own].sum(axis=0)
     rows = [_rows(states, states @ o.emit.T, k, width) for states in (o.start[None], o.restart)]
-    which = np.append(o.which, np.int32(n_own))
-    return Filter(moves.reshape(-1), which, shared, emit, rows[0][0], rows[1], *sizes)
+    return Filter(moves.reshape(-1), o.modes, shared, emit, rows[0][0], rows[1], *sizes)
 
 
 def window_filter(operators: Operators, epsilon: float) -> Filter:
@@ -103,9 +101,8 @@ def window_filter(operators: Operators, epsilon: float) -> Filter:
     first = (o.start / scale if scale > 0 else o.rest[0])[None]
     start = _rows(first, first @ Q[0], k, width)[0]
     rest = _rows(o.rest, np.einsum("ti,tio->to", o.rest, Q), k, width)
-    none = (np.empty((0, k, k)), np.empty((0, k)))
-    which = np.arange(n_o + 1, dtype=np.int32)
-    return Filter(moves.reshape(-1), which, *none, start, rest, k, n_o, n_o, n_t, epsilon, np.inf)
+    none = (np.empty((0, 0)), np.empty((0, k, k)), np.empty((0, k)))
+    return Filter(moves.reshape(-1), *none, start, rest, k, n_o, n_o, n_t, epsilon, np.inf)
 
 
 def _padded(n: int) -> int:
@@ -153,7 +150,7 @@ def run_filter(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _move(state, at, to, moves, m, shared, emit, k, n_o, code, scale):  # type: ignore[no-untyped-def]
+def _move(state, at, to, moves, m, modes, shared, emit, k, code, scale):  # type: ignore[no-untyped-def]
     """The row at `at` moved by the matrix that starts at `m` (negative: shared), to `to`.
 
     `state` and `moves` are flat, and places in them unsigned: so the loops below run in vectors.
@@ -163,9 +160,9 @@ def _move(state, at, to, moves, m, shared, emit, k, n_o, code, scale):  # type: 
     for j in range(width):
         state[to + j] = 0.0
     if m < 0:
-        for j in range(k):
+        for j in range(len(shared)):
             for i in range(k):
-                x = emit[code, j] * state[at + np.uint64(i)] * scale
+                x = modes[code, j] * state[at + np.uint64(i)] * scale
                 for h in range(k):
                     state[to + np.uint64(h)] += x * shared[j, i, h]
     else:
@@ -199,7 +196,7 @@ def _predicted(state, at, k, n_o, counted, epsilon):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _filter(  # type: ignore[no-untyped-def]
-    moves, which, shared, emit, start, restart, k, n_o, counted, n_t, epsilon, astray,
+    moves, modes, shared, emit, start, restart, k, n_o, counted, n_t, epsilon, astray,
     codes, starts, stops, contexts, fresh, prob, last, states,
 ):  # fmt: skip
     width = len(start)
@@ -225,10 +222,9 @@ def _filter(  # type: ignore[no-untyped-def]
                 if code == n_o:
                     continue
             if q >= epsilon and total < astray:  # not where any is NaN
-                m = which[min(code, n_o)]
-                if m >= 0:
-                    m = (min(contexts[p], n_t - 1) * n_matrices + m) * size
-                _move(state, at, to, moves, m, shared, emit, k, n_o, code, 1.0 / q)
+                m = min(code, n_o) if len(shared) == 0 else np.int64(0 if code >= n_o else -1)
+                m = (min(contexts[p], n_t - 1) * n_matrices + m) * size
+                _move(state, at, to, moves, m, modes, shared, emit, k, code, 1.0 / q)
             else:
                 for j in range(width):
                     state[to + np.uint64(j)] = restart[contexts[p + 1], j]

@@ -132,17 +132,23 @@ def scaled_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array, Array
     a and b are the inverse roots of the row and column sums: the noise of the entries is then about
     equal. Returns a, U (n_L, k), s, Vᵀ (k, n_R) and b; s may be longer than k.
     """
-    sparse, small = issparse(M), min(M.shape)
+    sparse = issparse(M)
     M = M if sparse else np.asarray(M, np.float64)
     a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
     scaled: Any = csr_array(diags_array(a) @ M @ diags_array(b)) if sparse else a[:, None] * M * b
-    if small > max(SPARSE if sparse else DENSE, rank + OVERSAMPLING):
+    return a, *leading_svd(scaled, rank, seed), b
+
+
+def leading_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array]:
+    """M ≈ U diag(s) Vᵀ of rank k: U (n, k), s, which may be longer, and Vᵀ (k, m)."""
+    sparse = issparse(M)
+    if min(M.shape) > max(SPARSE if sparse else DENSE, rank + OVERSAMPLING):
         how = {"n_oversamples": OVERSAMPLING, "n_iter": 2, "power_iteration_normalizer": "QR"}
-        U, s, Vt = randomized_svd(scaled, rank, random_state=seed, **how)
+        U, s, Vt = randomized_svd(M, rank, random_state=seed, **how)
     else:
-        full = scaled.toarray() if sparse else scaled
+        full = M.toarray() if sparse else M
         U, s, Vt = dense_svd(full, full_matrices=False, check_finite=False)
-    return a, U[:, :rank], s, Vt[:rank], b
+    return U[:, :rank], s, Vt[:rank]
 
 
 def inverse_root(sums: Any) -> Array:
