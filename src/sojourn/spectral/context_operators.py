@@ -16,6 +16,7 @@ futures that reach one are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
