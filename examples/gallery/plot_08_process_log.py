@@ -82,7 +82,7 @@ error = float(np.mean(np.abs(rest.time - true)))
 mean_rest = np.mean([cases[i][1][-1] - h for i in range(400) for h in cases[i][1][:-1]])
 plain = float(np.mean(np.abs(mean_rest - true)))
 print(f"mean error {error:.0f} hours; {plain:.0f} with the mean of all cases")
-print(f"the interval has {covered:.0%} of the cases")
+print(f"the interval contains {covered:.0%} of them")
 
 # %%
 # One case, from its first activity to its last: the estimate and its interval against what really
