@@ -90,3 +90,18 @@ def test_lines_that_are_no_values_are_refused(folder, capsys, monkeypatch, line,
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     assert cli.run(["stream", str(model)]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_columns_that_a_model_remembers_and_a_file_lacks_are_explained(folder, capsys):
+    data = (folder / "sensors.csv", "--id", "engine", "--time", "second")
+    sizes = ("--states", 1, "--max-duration", 2, "--max-iter", 2)
+    run(capsys, "fit", *data, "--values", "speed,temp", *sizes, "-o", folder / "r.sojourn")
+    (folder / "other.csv").write_text("unit,second,speed,temp\n1,1,0.5,1\n")
+    (folder / "less.csv").write_text("engine,second,speed\n1,1,0.5\n")
+    for name, *texts in (
+        ("other", "--id engine, but the file has no", "model remembers --id engine, --time second"),
+        ("less", "--values temp, but the file has no", "'speed'"),
+    ):
+        assert cli.run(["score", str(folder / "r.sojourn"), str(folder / f"{name}.csv")]) == 1
+        error = capsys.readouterr().err
+        assert all(text in error for text in texts), error

@@ -335,3 +335,15 @@ def test_the_summary_names_the_symbols_of_a_channel():
     text = str(model.summary())
     assert "nan" not in text
     assert re.search(r"speed [45]\.?\d* ± \S+, valve: open [89]\d%, shut", text)
+
+
+def test_whole_numbers_are_taken_as_measurements_with_a_warning():
+    codes = [np.random.default_rng(i).integers(0, 3, 30).astype(float) for i in range(8)]
+    codes[0][3] = np.nan
+    with pytest.warns(UserWarning, match=r"holds 3 whole numbers \(0, 1, 2\).*Categorical\(\)"):
+        HSMM(2, 3, max_iter=2).fit(codes)
+    with pytest.warns(UserWarning, match="pass integers for symbols, None where one is missing"):
+        sj.SpectralHSMM().fit(codes)
+    for kind in (em.Categorical(), em.Poisson(), em.Gaussian()):  # said, so not assumed
+        HSMM(2, 3, max_iter=2, emissions=kind).fit(codes)
+    HSMM(2, 3, max_iter=2).fit([np.rint(100 * np.sin(np.arange(200.0)))])  # readings, not codes

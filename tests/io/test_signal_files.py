@@ -96,7 +96,9 @@ def test_channels_of_symbols_are_read_from_scans(tmp_path):
     assert parts["mode"].categories.tolist() == ["down", "low", "up"]
     assert parts["code"].categories.tolist() == [3, 7]
     assert there.score_samples(scan).tolist() == there.score_samples(data).tolist()
-    default = HSMM(2, 6, max_iter=3).fit(sj.scan(tmp_path / "m.parquet", **how))
+    default = HSMM(2, 6, max_iter=3).fit(
+        sj.scan(tmp_path / "m.parquet", **how | {"values": ["speed", "mode"]})
+    )
     assert default.params_.density.parts["mode"].probabilities.shape == (2, 3)
 
 

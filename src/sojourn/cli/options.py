@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -158,11 +158,17 @@ class Data(NamedTuple):
         for remembered in (guessed | named, named):
             own = {name: value for name, value in remembered.items() if self.how.get(name) is None}
             found = Data(self.files, self.how | own)._of_model(model, inner, unknown)
-            if remembered == named:
+            try:
+                if own:
+                    self._layout(found)
                 break
-            with suppress(SojournError):  # the guess was for another file
-                self._layout(found)
-                break
+            except SojournError as error:
+                if remembered == named:  # a guess was for another file
+                    shown = ", ".join(f"--{name} {value}" for name, value in own.items())
+                    raise SojournError(
+                        f"{error}; the model remembers {shown} from its fit: name the columns of "
+                        f"this file by the same options"
+                    ) from None
         return found
 
     def _of_model(self, model: Any, inner: Any, unknown: str) -> dict[str, Any]:

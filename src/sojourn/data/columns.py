@@ -43,9 +43,14 @@ def choose_columns(
     time: Column,
     symbol: str | None,
     what: str,
+    values: Sequence[str] = (),
 ) -> tuple[Columns, list[str]]:
-    """The columns of a file or table, called `what`, and in words which of them were guessed."""
-    for role, name in (("id", id), ("time", time), ("symbol", symbol)):
+    """The columns of a file or table, called `what`, and in words which of them were guessed.
+
+    Of measurements, `symbol` is the first of their columns, `values`.
+    """
+    measured: list[tuple[str, Column]] = [("values", v) for v in values] or [("symbol", symbol)]
+    for role, name in (("id", id), ("time", time), *measured):
         if name is not None and name is not False and names.count(name) != 1:
             raise SojournError(
                 f"{what}: {role}={name!r}, but the file has {names.count(name) or 'no'} "

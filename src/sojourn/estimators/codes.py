@@ -28,7 +28,13 @@ from sojourn.data.signals import Signals
 from sojourn.emissions.gaussian import Gaussian
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer
-from sojourn.estimators.numbers import in_channels, in_columns, next_values, signals_for
+from sojourn.estimators.numbers import (
+    in_channels,
+    in_columns,
+    next_values,
+    signals_for,
+    warn_of_codes,
+)
 from sojourn.estimators.predictive import PredictiveModel
 from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
@@ -146,6 +152,7 @@ class CodedModel(PredictiveModel):
                 f"beside numbers, a {type(self).__name__} does not"
             )
         Gaussian().check(signals.values, signals.channels)
+        warn_of_codes(signals, "pass integers for symbols, None where one is missing")
         book = self._chosen(signals, seed_of(self.random_state))
         fitted = clone(self).fit(book.read(data, signals.channels))
         learned = {name: value for name, value in vars(fitted).items() if name.endswith("_")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,8 @@ from sojourn.scale.passes import Partition, Partitions, Pass
 Floats = NDArray[np.float64]
 
 LEVELS = (0.05, 0.5, 0.95)
+FEW = 20  # different whole numbers that may be codes
+MANY = 1000  # steps that show where there are more
 PARTITIONS_FOR_STARTS = 8
 
 
@@ -86,6 +89,8 @@ def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission
     """The emission that is to be learned, and the channels that it is of, in its order."""
     if emissions is None:
         emissions = Gaussian()
+        kinds = "Categorical() for codes, Poisson() for counts, Gaussian() for measurements"
+        warn_of_codes(signals, f"pass emissions=, with Channels for several: {kinds}")
         if signals.categories:
             emissions = Channels(
                 {name: _default(name in signals.categories) for name in signals.channels}
@@ -114,6 +119,21 @@ def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission
         )
     emissions.check(signals.values, signals.channels)
     return emissions, signals
+
+
+def warn_of_codes(signals: Signals, remedy: str) -> None:
+    """Warn of channels that are taken as measurements, and may be codes."""
+    for name, column in zip(signals.channels, signals.values.T, strict=True):
+        if name in signals.categories or len(np.unique(column[:MANY])) > 2 * FEW:
+            continue
+        seen = np.unique(column[~np.isnan(column)])
+        if 1 < len(seen) <= FEW and (seen == np.rint(seen)).all():
+            shown = ", ".join(f"{value:g}" for value in seen[:3]) + ", …" * (len(seen) > 3)
+            warnings.warn(
+                f"channel {name!r} holds {len(seen)} whole numbers ({shown}), which are taken as "
+                f"measurements, normal in each state; {remedy}",
+                stacklevel=4,
+            )
 
 
 def signals_for(density: Emission, names: Sequence[str], unknown: str, signals: Signals) -> Signals:

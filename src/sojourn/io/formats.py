@@ -64,7 +64,7 @@ def resolve(
         if names.count(LIFECYCLE) != 1:
             raise SojournError(f"{path}: lifecycle= needs one column {LIFECYCLE!r}")
         layout = replace(layout, lifecycle=LIFECYCLE)
-    columns, more = choose_columns(names, lists.__getitem__, id, time, symbol, path)
+    columns, more = choose_columns(names, lists.__getitem__, id, time, symbol, path, layout.values)
     return replace(layout, **columns._asdict()), guesses + more
 
 

@@ -371,9 +371,8 @@ def _layout(
                 f"{path}: values= are columns of measurements in a CSV, TSV, Parquet or Arrow "
                 f"file; leave symbol=, every= and gaps= out"
             )
-        columns = (*columns[:2], measured[0])
+        columns, layout = (*columns[:2], measured[0]), replace(layout, values=measured)
     layout, guesses = resolve(path, layout, *columns, format_given=format is not None)
-    layout = replace(layout, values=measured)
     if clock is not None and layout.time is None:
         raise SojournError(f"{path}: every= and gaps= need times; pass time= the column with them")
     if guesses and not quiet:
