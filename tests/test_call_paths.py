@@ -124,8 +124,8 @@ def hsmm(n_jobs):
 
 IN_MEMORY, IN_PARTITIONS = 7, 10
 # Of the race of starts, and of EM after it, it is the same kernel.
-IN_FIT = {spectral: ("_grow", "_fill_keys", "_filter"), hsmm: ("_locate", "expect_chunk")}
-IN_SCORE = {spectral: ("_filter",), hsmm: ("score_chunk",)}
+IN_FIT = {spectral: ("_grow", "_fill_keys", "_filter"), hsmm: ("_locate", "run_chunk")}
+IN_SCORE = {spectral: ("_filter",), hsmm: ("run_chunk",)}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

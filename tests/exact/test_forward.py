@@ -279,7 +279,7 @@ def test_result_is_independent_of_block_size(monkeypatch):
     at_once = expected_counts(p, X), state_probabilities(p, X)
     for steps in (1, 2, 7, 64):
         monkeypatch.setattr(
-            "sojourn.exact.expected_counts.block_steps",
+            "sojourn.exact.layout.block_steps",
             lambda n_numbers, n_head, longest, n=steps: min(n, longest),
         )
         cut = expected_counts(p, X), state_probabilities(p, X)

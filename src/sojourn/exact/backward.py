@@ -36,6 +36,7 @@ from numba import njit
 from sojourn.exact.lanes import (
     CEILING,
     INLINE,
+    INNER,
     KERNEL,
     U,
     add_both,
@@ -75,7 +76,7 @@ def _add_outer_twice(sums, n, factors, row, after, source, start) -> None:  # ty
         at = at1
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ignore[no-untyped-def]
     """Set G and V in the lanes whose last step is t."""
     G, V, n = sweep.G, sweep.V, model.n
@@ -99,7 +100,7 @@ def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ign
                     G[start + j * N + i] = value
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _unsettle(model, steps, row, sweep) -> None:  # type: ignore[no-untyped-def]
     """G and V as they were before lanes were settled."""
     factor = sweep.H
@@ -167,7 +168,7 @@ def _look_ahead(D, n, G, H, ahead, waiting, at, t, f, row, duration) -> None:  #
     at[2], at[3] = 0, 0
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # type: ignore[no-untyped-def]
     """Backward over steps first to last - 1, adding up what is expected to happen there."""
     G, V, post, H, ahead, waiting, twice, leave, _, at, _ = sweep
@@ -242,7 +243,7 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
         at[1] -= 1
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _finish_lanes(model, group, forward, t, order, k, sweep, log_probs) -> None:  # type: ignore[no-untyped-def]
     """The probabilities of the sequences whose last step is t, and of their states there."""
     W, n_x = sweep.p.size, sweep.post.size // sweep.p.size
@@ -264,7 +265,7 @@ def _finish_lanes(model, group, forward, t, order, k, sweep, log_probs) -> None:
             sweep.post[i] = here * share
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _keep_head(forward, steps, head, save) -> None:  # type: ignore[no-untyped-def]
     """Save the state of the forward pass before a block, or bring it back; it is row 0, too."""
     size, N, at = forward.recent.size, forward.E.size, forward.at
@@ -288,12 +289,12 @@ def _keep_head(forward, steps, head, save) -> None:  # type: ignore[no-untyped-d
 
 
 @njit(**KERNEL)
-def expect_chunk(model, evidence, order, group, forward, steps, sweep, sums):  # type: ignore[no-untyped-def]
-    """Forward and backward over some sequences, the longest first, W at a time.
+def run_chunk(model, evidence, order, group, forward, steps, sweep, sums):  # type: ignore[no-untyped-def]
+    """Log-probabilities of some sequences, the longest first, W at a time, and the other sums.
 
-    A block of steps at a time; adds to the sums.
+    Forward over blocks of steps, then backward over them; without room for steps, forward only.
     """
-    W, size = group.lengths.size, steps.f.shape[0] - 1
+    W, wanted = group.lengths.size, steps.f.size > 0
     for k in range(0, order.size, W):
         n = set_group(evidence, order, k, group)
         for l in range(W):
@@ -302,32 +303,30 @@ def expect_chunk(model, evidence, order, group, forward, steps, sweep, sums):  #
                 sums.log_probs[order[k + l]] = log_of(model.empty, 0)
         for i in range(sweep.post.size):
             sweep.post[i], sweep.V[i] = 0.0, 0.0
-            steps.E[0, i] = 1.0
         for i in range(sweep.G.size):
             sweep.G[i] = 0.0
         sweep.at[0], sweep.at[2], sweep.at[3] = EVERY, 0, 0
         T, alive = group.lengths[0], n
+        size = steps.f.shape[0] - 1 if wanted else max(T, 1)
         n_blocks = (T + size - 1) // size
-        for m in range(n_blocks):
-            first, last = m * size, min((m + 1) * size, T)
-            if m > 0:
-                _keep_head(forward, steps, sweep.heads[m], True)
-            t = first
-            while t < last:
-                while alive > 0 and group.lengths[alive - 1] <= t:
-                    alive -= 1
-                end = min(last, group.lengths[alive - 1])  # of the shortest that is left
-                forward_steps(model, evidence, group, forward, steps, first - 1, t, end)
+        for visit in range(2 * n_blocks if wanted else n_blocks):
+            again = visit >= n_blocks
+            m = 2 * n_blocks - 1 - visit if again else visit
+            t, last = m * size, min((m + 1) * size, T)
+            if m > 0 and (not again or m < n_blocks - 1):
+                _keep_head(forward, steps, sweep.heads[m], not again)
+            elif m == 0 and wanted:
+                for i in range(sweep.post.size):
+                    steps.E[0, i] = 1.0
+            while t < last and visit != n_blocks:  # the last block is still there
+                end = last
+                if not again:
+                    while alive > 0 and group.lengths[alive - 1] <= t:
+                        alive -= 1
+                    end = min(last, group.lengths[alive - 1])  # of the shortest that is left
+                forward_steps(model, evidence, group, forward, steps, m * size - 1, t, end)
                 t = end
-                if group.lengths[alive - 1] == t:
+                if not again and group.lengths[alive - 1] == t:
                     _finish_lanes(model, group, forward, t - 1, order, k, sweep, sums.log_probs)
-        for m in range(n_blocks - 1, -1, -1):
-            first, last = m * size, min((m + 1) * size, T)
-            if m < n_blocks - 1:  # the last block is still there; others are computed again
-                if m > 0:
-                    _keep_head(forward, steps, sweep.heads[m], False)
-                else:
-                    for i in range(sweep.post.size):
-                        steps.E[0, i] = 1.0
-                forward_steps(model, evidence, group, forward, steps, first - 1, first, last)
-            _sweep(model, evidence, group, steps, first, last, sweep, sums)
+            if again:
+                _sweep(model, evidence, group, steps, m * size, last, sweep, sums)

@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sojourn.exact.backward import expect_chunk
+from sojourn.exact.backward import run_chunk
 from sojourn.exact.filter import Codes, Floats, leaving, tables
-from sojourn.exact.layout import (
-    EVERY,
-    block_steps,
-    chain,
-    evidence,
-    longest_first,
-    n_lanes,
-    new_forward,
-    new_group,
-    new_steps,
-    new_sums,
-    new_sweep,
-)
+from sojourn.exact.layout import Rooms, evidence, longest_first, n_lanes, new_sums
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
@@ -84,24 +72,19 @@ def _chunk_runner(
     model, offsets = tables(params, initial), sequences.offsets
     observed, log_probs = Observed(params, sequences), np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
-    n_x, n_d = params.duration.shape
+    rooms, (n_x, n_d) = Rooms(model, params), params.duration.shape
+    A = leaving(params)[0]
     states = np.arange(n_x)
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
         lengths = np.diff(offsets[first : last + 1])
         W, longest = n_lanes(last - first, n_x * n_d), int(lengths.max())
-        own = chain(model, params, W)
-        steps = block_steps(5 * n_x * W, 3 * (n_d + EVERY) * n_x * W, longest)
         B, top = observed.rows(model.B, first, last)
-        sums = new_sums(own, B, log_probs, posterior)
-        room = (
-            new_forward(own, W),
-            new_steps(steps + 1, n_x * W, W),
-            new_sweep(own, W, -(-longest // steps)),
-        )
+        sums = new_sums(rooms.chain(W), B, log_probs, posterior)
         seen, order = evidence(observed.codes, offsets, B, labels), longest_first(offsets, *bounds)
-        expect_chunk(own, seen, order, new_group(W), *room, sums)
+        with rooms.room(W, max(longest, 1)) as room:
+            run_chunk(rooms.chain(W), seen, order, *room, sums)
         observed.add_tops(log_probs, top, first, last)
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
@@ -114,7 +97,7 @@ def _chunk_runner(
 
         changes = np.empty((n_x, n_x))
         changes[states, (states + states[:, None]) % n_x] = over_lanes(sums.transition)[:n_x]
-        changes *= leaving(params)[0]
+        changes *= A
         end, (entered, held, down) = over_lanes(sums.end), over_lanes(sums.last)
         held, down = model.hold * (held, down)
         duration = np.vstack([over_lanes(sums.duration)[: n_d - 1], entered]).T

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sojourn.exact.ahead import distribution_after
+from sojourn.exact.backward import run_chunk
 from sojourn.exact.filter import (
     KERNEL,
     Floats,
@@ -21,16 +23,7 @@ from sojourn.exact.filter import (
     p_empty,
     tables,
 )
-from sojourn.exact.lanes import score_chunk
-from sojourn.exact.layout import (
-    chain,
-    evidence,
-    longest_first,
-    n_lanes,
-    new_forward,
-    new_group,
-    new_steps,
-)
+from sojourn.exact.layout import Rooms, Sums, evidence, longest_first, n_lanes, new_sums
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -113,6 +106,11 @@ def log_prob(
     """
     model, offsets = tables(params, initial), sequences.offsets
     observed, out = Observed(params, sequences), np.empty(len(sequences))
+    rooms = Rooms(model, params)
+
+    @cache
+    def sums(W: int) -> Sums:  # of which only log-probabilities are wanted
+        return new_sums(rooms.chain(W), model.B, out, np.empty((0, 0)))
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(model.B, *bounds)
@@ -123,9 +121,9 @@ def log_prob(
             one = model._replace(B=B), observed.codes, offsets, p_empty(params), i, i + 1
             _filter_chunk(*one, Outputs(out))
         W = n_lanes(len(order) - n_long, params.duration.size)
-        own = chain(model, params, W)
-        room = new_group(W), new_forward(own, W), new_steps(0, 0, W)
-        score_chunk(own, evidence(observed.codes, offsets, B), order[n_long:], *room, out)
+        seen = evidence(observed.codes, offsets, B)
+        with rooms.room(W, 0) as room:
+            run_chunk(rooms.chain(W), seen, order[n_long:], *room, sums(W))
         observed.add_tops(out, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)

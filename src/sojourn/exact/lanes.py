@@ -38,10 +38,14 @@ KERNEL: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"contract", "nsz"},
+    "_nrt": False,  # nothing is allocated, so nothing need be counted
 }
 
+# Of functions that only kernels call: wrappers for Python would take long to compile.
+INNER: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 # A call passes each array as seven numbers and more: too much for what is done at every step.
-INLINE = {**KERNEL, "forceinline": True}
+INLINE: dict[str, Any] = {**INNER, "forceinline": True}
 
 LOG_2 = math.log(2.0)
 
@@ -83,7 +87,7 @@ def add_both(sums, ahead, table, source, start) -> None:  # type: ignore[no-unty
         at = at3 + N
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def move(window, n, N) -> None:  # type: ignore[no-untyped-def]
     """Move the first n rows to the end, so that there are free ones before them."""
     for j in range(n - 1, -1, -1):  # from the end: the two places may overlap
@@ -115,7 +119,7 @@ def read_factors(rows, labels, B, begins, lengths, t, which, b) -> None:  # type
                     b[x * W + l] = 0.0
 
 
-@njit(**INLINE)
+@njit(**INNER)
 def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
     """Put into flag whether a lane is to be settled; returns whether any is."""
     W, regular, n_low = flag.size, t % EVERY == 0 and t > 0, 0
@@ -130,7 +134,7 @@ def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def add_up(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Sums of the cells of each state, without E, and of alpha in each lane."""
     sums, total, top, E = forward.sums, forward.total, forward.top, forward.E
@@ -147,7 +151,7 @@ def add_up(model, forward) -> None:  # type: ignore[no-untyped-def]
             total[l] += E[x * W + l] * sums[x * W + l]
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Multiply E into the rows, in the lanes to be settled, and divide by a power of two."""
     E, factor, total = forward.E, forward.sums, forward.total
@@ -169,7 +173,7 @@ def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
     multiply_rows(forward.down, factor, forward.at[0], model.n)
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def multiply_rows(window, factor, first, n) -> None:  # type: ignore[no-untyped-def]
     """Multiply n rows, from the first on, by the factors; to no more than `CEILING`."""
     N = U(factor.size)
@@ -179,7 +183,7 @@ def multiply_rows(window, factor, first, n) -> None:  # type: ignore[no-untyped-
             window[at + i] = min(window[at + i] * factor[i], CEILING)
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def _begin(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Before the first step: what ends n - 1 - j steps from it has begun to count down j ago."""
     N, n = forward.E.size, model.n
@@ -194,7 +198,7 @@ def _begin(model, forward) -> None:  # type: ignore[no-untyped-def]
         forward.E[i] = forward.b[i]
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def forward_steps(model, evidence, group, forward, steps, origin, first, last):  # type: ignore[no-untyped-def]
     """Steps first to last - 1 of a group, from the one before; kept in rows from origin on."""
     f, b, E, out, top, recent, down, ahead, sums, _, flag, scale, _, which, at = forward
@@ -263,7 +267,7 @@ def forward_steps(model, evidence, group, forward, steps, origin, first, last): 
             at[1] += 1
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def ending_in(out, stop, l, W) -> float:  # type: ignore[no-untyped-def]
     """The probability that the sequence of lane l, as scaled, ends after this step."""
     p = 0.0
@@ -272,7 +276,7 @@ def ending_in(out, stop, l, W) -> float:  # type: ignore[no-untyped-def]
     return p
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def log_of(p: float, shift: int) -> float:
     """log(p 2^shift), the same however the powers of two are shared out between the two."""
     if p <= 0.0:
@@ -281,7 +285,7 @@ def log_of(p: float, shift: int) -> float:
     return math.log(mantissa) + (exponent + shift) * LOG_2
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def set_group(evidence, order, k, group) -> int:  # type: ignore[no-untyped-def]
     """Take the next sequences from place k of the order on; returns how many there are."""
     W = group.lengths.size
@@ -291,26 +295,3 @@ def set_group(evidence, order, k, group) -> int:  # type: ignore[no-untyped-def]
         group.begins[l] = evidence.offsets[i]
         group.lengths[l] = evidence.offsets[i + 1] - evidence.offsets[i] if l < n else 0
     return n
-
-
-@njit(**KERNEL)
-def score_chunk(model, evidence, order, group, forward, steps, log_probs):  # type: ignore[no-untyped-def]
-    """The log-probability of some sequences, the longest first, W at a time."""
-    W = group.lengths.size
-    for k in range(0, order.size, W):
-        alive = set_group(evidence, order, k, group)
-        for l in range(W):
-            forward.shifts[l] = 0
-        t = 0
-        while alive > 0:
-            end = group.lengths[alive - 1]  # of the shortest that is left
-            forward_steps(model, evidence, group, forward, steps, 0, t, end)
-            t = end
-            if t > 0:
-                add_up(model, forward)
-            while alive > 0 and group.lengths[alive - 1] == t:
-                alive -= 1
-                p = model.empty if t == 0 else forward.total[alive]
-                if t > 0 and model.stop.size > 0:
-                    p = ending_in(forward.out, model.stop, alive, W)
-                log_probs[order[k + alive]] = log_of(p, forward.shifts[alive])

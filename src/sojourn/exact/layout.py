@@ -6,6 +6,9 @@ Arrays have the state and then the lane as their last axis, N = n_x W numbers in
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -209,11 +212,6 @@ def longest_first(offsets: Offsets, first: int, last: int) -> Offsets:
     return first + np.argsort(-lengths, kind="stable")
 
 
-def new_group(W: int) -> Group:
-    """Room for W sequences."""
-    return Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
-
-
 class Sums(NamedTuple):
     """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
@@ -243,6 +241,9 @@ class Sweep(NamedTuple):
     # whether one is waiting; whether `ahead` is known.
     at: Offsets  # (4,)
     heads: Floats  # the forward pass before each block                       (n_heads, 3, ...)
+
+
+Room = tuple[Group, Forward, Steps, Sweep]
 
 
 def new_sums(model: Chain, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
@@ -275,6 +276,37 @@ def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
         at=np.zeros(4, np.int64),
         heads=aligned(n_heads, 3, len(window)),
     )
+
+
+class Rooms:
+    """Room for chunks, taken again by later ones: new memory takes long beside a short chunk."""
+
+    def __init__(self, model: Tables, params: Params) -> None:
+        self.chain = cache(partial(chain, model, params))  # for W lanes
+        self.n_x, self.n_d = params.duration.shape
+        self.free: dict[tuple[int, ...], list[Room]] = {}
+
+    @contextmanager
+    def room(self, W: int, longest: int) -> Iterator[Room]:
+        """Room for W lanes, and for the steps of sequences up to so long; 0 if none are kept."""
+        longest = -(-longest // 64) * 64  # so that few differ
+        N = self.n_x * W
+        size = block_steps(5 * N, 3 * (self.n_d + EVERY) * N, longest)
+        key = (W, size + 1, -(-longest // size)) if longest else (W, 0, 0)
+        free = self.free.setdefault(key, [])
+        try:
+            room = free.pop()  # threads may share a list: this is one step
+        except IndexError:
+            room = new_room(self.chain(W), *key)
+        yield room
+        free.append(room)
+
+
+def new_room(model: Chain, W: int, n_rows: int, n_heads: int) -> Room:
+    """Room for W lanes, steps in so many rows, and the heads of blocks."""
+    group = Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
+    steps = new_steps(n_rows, model.last.shape[1] if n_rows else 0, W)
+    return group, new_forward(model, W), steps, new_sweep(model, W, n_heads)
 
 
 def block_steps(n_numbers: int, n_head: int, longest: int) -> int:
