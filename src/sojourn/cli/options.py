@@ -324,6 +324,8 @@ def writes_file(metavar: str, what: str) -> Callable[[Command], Command]:
     """Add the option of a file that must be given."""
 
     def check(_: Any, __: Any, path: str) -> str:
+        if path == "-":
+            raise click.BadParameter("- is no file; give a name.", param_hint="--output")
         check_folder(path)
         return path
 

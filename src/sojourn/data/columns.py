@@ -81,6 +81,7 @@ def choose_columns(
         raise SojournError(
             f"{what}: cannot guess which column holds the symbols; pass symbol= one of "
             f"{_listed(rest or names)}{', and id= that of the sequences' if id is None else ''}"
+            "; columns of measurements are named with values="
         )
     if symbol_guessed:
         guesses.append(f"symbol {symbol!r}")
