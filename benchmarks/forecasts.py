@@ -21,7 +21,7 @@ from sojourn.estimators.forecast import all_prefixes
 Floats = NDArray[np.float64]
 
 LOGS = Path(os.environ.get("SOJOURN_DATA", "")) / "logs"
-ORDERS = range(2, 8)
+ORDERS = range(2, 11)
 FOLDS = 5
 
 

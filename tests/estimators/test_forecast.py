@@ -238,6 +238,11 @@ def test_remaining_time_is_covered_and_beats_the_mean_by_length():
         assert np.array_equal(
             np.concatenate([getattr(r, name) for r in rows]), getattr(found, name)
         )
+    with pytest.warns(
+        UserWarning, match="2 events, too few for intervals of 90 ?%.*give 19 or more"
+    ):
+        few = model.remaining_time(parts[:1], held_out=parts[parts.lengths == 2][:1])
+    assert np.isinf(few.high).all()
     plain = model.remaining_time(parts)
     assert np.isnan(plain.low).all()
     assert np.abs(plain.time.mean() - actual.mean()) < 0.1 * actual.mean()

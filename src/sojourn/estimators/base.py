@@ -204,7 +204,8 @@ class SequenceModel(BaseEstimator, ABC):
         Parameters
         ----------
         X, lengths
-            As in `fit`: sequences under way.
+            As in `fit`: sequences under way. Times count from the last event of each, whenever
+            that was.
         held_out : Sequences, optional
             Complete sequences that the model was not fitted to. Of their prefixes, those with the
             same mean, or about the same where these are few, give the median and an interval that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -192,6 +193,12 @@ def remaining_time(
     if held_out is not None:
         if held_out.n_total == 0:
             raise SojournError("held_out holds no symbols; expected complete sequences")
+        if held_out.n_total < (least := (1.0 + coverage) / (1.0 - coverage)):
+            warnings.warn(
+                f"held_out has {held_out.n_total} events, too few for intervals of {coverage:.0%}, "
+                f"which end at infinity; give {least:.0f} or more, of independent sequences",
+                stacklevel=3,
+            )
         parts, _ = all_prefixes(held_out)
         predicted = _expected_rest(model, parts, coverage)[0]
         actual = _actual_rest(model, held_out)

@@ -233,7 +233,7 @@ class StateModel(SequenceModel):
         -------
         array (n, max_duration)
             Column r is the probability of r more steps; column 0: the stay ends here. With a tail
-            the last column is for that many or more. A step lasts `step_`.
+            the last column is for that many or more. A step lasts `step_`: (1.0, "hours"), say.
         """
         return self._now(X, lengths).sum(axis=1)
 
