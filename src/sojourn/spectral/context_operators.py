@@ -36,7 +36,7 @@ ROUNDING = 1e-9  # singular values below this share of the first are not structu
 # From this many symbols on they share operators: what differs by less than noise is made alike.
 SHARED_FROM, MAX_SHARED = 257, 64
 NOISE = 2.0  # of counts, in units of what it is for equally frequent contexts
-HEAD, BLOCK = 1 << 24, 1 << 22  # numbers: of the symbols that decide what is shared; at a time
+BLOCK = 1 << 22  # numbers at a time; symbols in the first block decide what is shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ def from_moments(
     if scaled.n_symbols < SHARED_FROM:
         own, modes = scaled.of(np.arange(scaled.n_symbols)), np.empty((0, 0))
     else:
-        own, modes = _shared(scaled, shrink / total, seed)
+        own, modes = _shared(scaled, shrink / total, 0.5 * (shrink > 0) / total, seed)
     own *= gain[:, None]  # M_o = (S² + R)⁻¹ S K_o          (n, k, k)
     emit = own @ w  # p(o | q) = q M_o w
     emit = modes @ emit if len(modes) else emit
@@ -254,14 +254,15 @@ class _Scaled:
         return out
 
 
-def _shared(scaled: _Scaled, noise: float, seed: int) -> tuple[Floats, Floats]:
+def _shared(scaled: _Scaled, noise: float, least: float, seed: int) -> tuple[Floats, Floats]:
     """What the operators of all symbols are made of, and how: their matrix has low rank.
 
     Row o of it, K_o over the root of how often o was seen, has noise of equal variance in every
-    entry: singular values are shrunk as is best for that (Gavish and Donoho).
+    entry: singular values are shrunk as is best for that (Gavish and Donoho). The last matrix goes
+    to the average state, for symbols that were hardly seen: all have it with the weight `least`.
     """
     k, n_o = scaled.k, scaled.n_symbols
-    order, step = np.argsort(-scaled.seen, kind="stable"), max(HEAD // (k * k), 1)
+    order, step = np.argsort(-scaled.seen, kind="stable"), max(BLOCK // (k * k), 1)
     first, *rest = np.split(order, np.arange(step, n_o, step))  # the most frequent ones decide
     K = scaled.of(first).reshape(len(first), -1)
     X = K / np.sqrt(np.maximum(scaled.seen[first], 0.5))[:, None]
@@ -272,8 +273,9 @@ def _shared(scaled: _Scaled, noise: float, seed: int) -> tuple[Floats, Floats]:
     shrunk[s <= np.sqrt(a) + np.sqrt(b)] = 0.0
     shrunk[0] = 1.0  # how frequent symbols are
     kept = shrunk > 0
-    modes = np.empty((n_o, int(kept.sum())))
-    modes[first] = K @ basis[kept].T
+    modes = np.full((n_o, int(kept.sum()) + 1), least)
+    modes[first, :-1] = K @ basis[kept].T
     for some in rest:
-        modes[some] = scaled.of(some).reshape(len(some), -1) @ basis[kept].T
-    return (shrunk[kept, None] * basis[kept]).reshape(-1, k, k), modes
+        modes[some, :-1] = scaled.of(some).reshape(len(some), -1) @ basis[kept].T
+    average = np.eye(1, k * k)  # the first direction is the same in all states
+    return np.vstack([shrunk[kept, None] * basis[kept], average]).reshape(-1, k, k), modes
