@@ -43,14 +43,14 @@ def run(args: Sequence[str] | None = None) -> int:
     """
     try:
         group = commands()
+        if asked := os.environ.get("_SOJOURN_COMPLETE"):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(group, {}, "sojourn", "_SOJOURN_COMPLETE", asked)
+        return run_group(group, "sojourn", list(sys.argv[1:] if args is None else args))
     except ImportError as error:
         _print(f"the command line needs {error.name}; pip install 'sojourn[cli]'")
         return 1
-    if asked := os.environ.get("_SOJOURN_COMPLETE"):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(group, {}, "sojourn", "_SOJOURN_COMPLETE", asked)
-    return run_group(group, "sojourn", list(sys.argv[1:] if args is None else args))
 
 
 def commands() -> click.Group:

@@ -11,6 +11,9 @@ from sojourn.cli.options import Data, Saved, status
 from sojourn.cli.output import Output, long, writes_results
 from sojourn.errors import SojournError
 
+_horizon = click.option("--horizon", type=int, default=1, help="Number of steps ahead. [1]")
+_top = click.option("--top", type=int, default=3, help="Number of likeliest symbols; 0: all. [3]")
+
 
 @click.command()
 @options.uses_model
@@ -89,8 +92,8 @@ def decode(saved: Saved, data: Data, steps: bool, output: Output) -> None:
 @click.command()
 @options.uses_model
 @options.reads_data
-@click.option("--horizon", type=int, default=1, help="Number of steps ahead. [1]")
-@click.option("--top", type=int, default=3, help="Number of most probable symbols; 0: all. [3]")
+@_horizon
+@_top
 @writes_results
 def predict(saved: Saved, data: Data, horizon: int, top: int, output: Output) -> None:
     """Predict what comes after each sequence."""
@@ -134,8 +137,8 @@ def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
 @click.command()
 @options.uses_model
 @options.reads_data
-@click.option("--horizon", type=int, default=1, help="Number of steps ahead. [1]")
-@click.option("--top", type=int, default=3, help="Number of most probable symbols; 0: all. [3]")
+@_horizon
+@_top
 @click.option("--time-to", metavar="SYMBOL", help="How long until this symbol comes first.")
 @click.option("--state", help="How long until this state, or one of this name, comes first (HSMM).")
 @click.option("--end", is_flag=True, help="How long until each sequence ends, in steps.")

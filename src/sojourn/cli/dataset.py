@@ -57,6 +57,5 @@ def completion(context: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
-    if kind is None:
-        raise SojournError(f"{shell} is not known")
+    assert kind is not None
     click.echo(kind(context.find_root().command, {}, "sojourn", "_SOJOURN_COMPLETE").source())

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 import click
 
 from sojourn.cli.options import check_folder, grouped
-from sojourn.errors import SojournError, printable
+from sojourn.errors import printable
 from sojourn.storage.atomic import atomic_write
 
 Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
@@ -40,12 +40,8 @@ class Output(NamedTuple):
             return
         ending = ENDINGS.get(os.path.splitext(self.output)[1].lower())
         if ending == "parquet":
-            try:
-                from sojourn.io.columnar import write_parquet
-            except ImportError:
-                raise SojournError(
-                    "Parquet needs pyarrow, which is not installed; pip install 'sojourn[cli]'"
-                ) from None
+            from sojourn.io.columnar import write_parquet
+
             write_parquet(self.output, columns)
             return
         with atomic_write(self.output) as file:
