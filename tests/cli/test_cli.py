@@ -563,6 +563,14 @@ def test_a_closed_pipe_is_no_error(folder):
         assert process.wait(30) == cli.BROKEN_PIPE
 
 
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_a_stream_that_the_caller_has_closed_is_no_error(stream, folder, capsys, monkeypatch):
+    """As ``>&-`` does in a shell: Python then has None in its place."""
+    monkeypatch.setattr(sys, stream, None)
+    assert cli.run(["info", str(folder / "hsmm.sojourn")]) == 0
+    getattr(sys, stream).close()
+
+
 def test_without_click_the_error_names_what_to_install():
     code = "import sys; sys.modules['click'] = None; from sojourn.cli import main; main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True)

@@ -198,6 +198,13 @@ def test_clocks_that_cannot_be(call, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("every", ["1000000000000d", "1e308w", 1e300, 0])
+def test_a_step_longer_than_all_dates_is_refused(every):
+    seqs = Sequences.from_columns(["a"], time=["2024-01-01"])
+    with pytest.raises(SojournError, match="expected a length of time such as"):
+        seqs.resample(every)
+
+
 def test_an_unknown_zone_and_split_ids_that_exist():
     times = pd.to_datetime(pd.Series(["2026-01-01", "2026-01-05", "2026-01-01"]))
     seqs = Sequences.from_columns(list("aaa"), ["x", "x", "x.2"], time=times)

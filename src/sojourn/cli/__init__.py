@@ -89,6 +89,9 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
     """Run a command of a group: errors become one sentence and an exit code."""
     import click
 
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, stream) is None:  # closed by the caller, as >&- does in a shell
+            setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")  # files have one encoding everywhere
     with warnings.catch_warnings():

@@ -60,11 +60,12 @@ def length_of_time(given: Any, what: str, dated: bool) -> Length:
 
     Where times are not dates, it is a number in their unit.
     """
+    longest = 1e12 if dated else np.inf  # seconds: 30,000 years, which 64 bits hold
     if isinstance(given, timedelta):
         given = given.total_seconds()
     if isinstance(given, str) and (found := LENGTH.fullmatch(given.strip())):
         count, unit = float(found[1]), found[2]
-        if unit in UNITS and count > 0 and dated:
+        if unit in UNITS and dated and 0 < count * UNITS[unit][0] < longest:
             return Length(count, unit)
         if not unit:
             given = count
@@ -73,7 +74,7 @@ def length_of_time(given: Any, what: str, dated: bool) -> Length:
                 f"{what} is {given!r}, but the times are numbers, not dates; pass a number in "
                 f"their unit"
             )
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < np.inf:
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < longest:
         raise SojournError(
             f"{what} is {given!r}; expected a length of time such as '1h', '15min' or '1d' (units: "
             f"{', '.join(UNITS)}), or a number above 0"
