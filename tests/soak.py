@@ -195,6 +195,8 @@ def main():
         while sum(counts.values()) < args.trials and time.monotonic() < end:
             try:
                 counts[run(seed, Path(folder))] += 1
+            except KeyboardInterrupt:
+                break
             except Exception:
                 counts["failed"] += 1
                 failed.append(seed)

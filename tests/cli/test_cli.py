@@ -571,6 +571,14 @@ def test_a_stream_that_the_caller_has_closed_is_no_error(stream, folder, capsys,
     getattr(sys, stream).close()
 
 
+def test_half_a_character_in_a_symbol_is_one_sentence(tmp_path, capsys):
+    model = sj.HSMM(1, 2, max_iter=1).fit([["\udcff", "q"] * 10] * 5)
+    model.save(tmp_path / "m")
+    args = ("sample", tmp_path / "m", "-n2", "--length=4", "-o", tmp_path / "o.csv")
+    assert "a symbol or id holds half a character, '\\udcff'" in refused(capsys, *args)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
 def test_without_click_the_error_names_what_to_install():
     code = "import sys; sys.modules['click'] = None; from sojourn.cli import main; main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True)

@@ -179,6 +179,20 @@ def test_an_unfitted_detector_is_refused():
         sj.AnomalyDetector(hsmm()).pvalues(TEST)
 
 
+def test_a_fit_by_another_thread_does_not_mix_with_what_is_scored(monkeypatch):
+    first, second = (P.sample(60, 30, rng=rng) for rng in (1, 2))
+    detector = sj.AnomalyDetector(sj.SpectralHSMM(2, 3), method="loglik", cv=2).fit(first)
+    expected, scores_of = detector.pvalues(second), sj.AnomalyDetector._scores
+
+    def refitted_meanwhile(self, encoded):
+        scores = scores_of(self, encoded)
+        detector.__dict__ = clone(detector).fit(second).__dict__
+        return scores
+
+    monkeypatch.setattr(sj.AnomalyDetector, "_scores", refitted_meanwhile)
+    assert np.array_equal(detector.pvalues(second), expected)
+
+
 def test_a_clone_is_not_fitted(detector):
     copy = clone(detector)
     assert not hasattr(copy, "model_")

@@ -119,6 +119,9 @@ def run_group(group: click.Group, name: str, args: list[str]) -> int:
             _print(f"{os.fsdecode(error.filename)}: {error.strerror}" if named else str(error))
         except MemoryError:
             _print("there is not enough memory for this; give less data or a smaller model")
+        except UnicodeEncodeError as error:
+            half = error.object[error.start]
+            _print(f"a symbol or id holds half a character, {half!r}; correct the data and refit")
         except ValueError as error:  # SojournError is one
             _print(in_options(str(error), group))
         return 1

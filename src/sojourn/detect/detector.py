@@ -205,7 +205,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`; symbols that were not seen in training are treated as `unknown` says.
         """
-        return self._scores(self._encode(X, lengths))
+        return self._scored(X, lengths)[2]
 
     def decision_function(self, X: Any, *, lengths: Any = None) -> Floats:
         """How far above the threshold each sequence scores: negative for abnormal ones.
@@ -215,8 +215,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`.
         """
-        scores = self._scores(self._encode(X, lengths))
-        return self.calibration_.margin(scores, self.contamination)
+        now, _, scores = self._scored(X, lengths)
+        return now.calibration_.margin(scores, now.contamination)
 
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[np.int64]:
         """-1 for abnormal sequences, those with a p-value of at most `contamination`; else 1.
@@ -239,8 +239,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         X, lengths
             As in `fit`.
         """
-        scores = self._scores(self._encode(X, lengths))
-        return self.calibration_.pvalues(scores)
+        now, _, scores = self._scored(X, lengths)
+        return now.calibration_.pvalues(scores)
 
     def explain(
         self,
@@ -274,16 +274,15 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         >>> AnomalyDetector(SpectralHSMM(2, 3)).fit(drawn).explain([[0] * 60])[0].reasons[0].text
         '2 never occurs; 99 % of normal sequences have it by step 12'
         """
-        encoded = self._encode(X, lengths)
-        scores = self._scores(encoded)
-        pvalues = self.calibration_.pvalues(scores).tolist()
-        how = (self.norms_, self.contexts_[-1], encoded, positive_int("most", most))
+        now, encoded, scores = self._scored(X, lengths)
+        pvalues = now.calibration_.pvalues(scores).tolist()
+        how = (now.norms_, now.contexts_[-1], encoded, positive_int("most", most))
         shares: list[dict[str, float]] = [{}] * len(scores)
-        if self.method == "combined":
-            folds = self._folds(encoded.known).tolist()
+        if now.method == "combined":
+            folds = now._folds(encoded.known).tolist()
             each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
-            shares = [self.evidence_.shares(self._views(fold, one), fold) for fold, one in each]
-        found = explain(self.model_, *how, shares, stretch)
+            shares = [now.evidence_.shares(now._views(fold, one), fold) for fold, one in each]
+        found = explain(now.model_, *how, shares, stretch)
         rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
         return [
             Explanation(name, score, p, *why, parts)
@@ -348,6 +347,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             steps = sequences.values.astype("<f8", copy=False)
         rows = np.split(steps, sequences.offsets[1:-1])
         return np.array([crc32(row.tobytes()) for row in rows]) % self.cv
+
+    def _scored(self, X: Any, lengths: Any) -> tuple[AnomalyDetector, Encoded, Floats]:
+        """The detector as it is now, should another thread fit it, with data and their scores."""
+        now = copy(self)
+        encoded = now._encode(X, lengths)
+        return now, encoded, now._scores(encoded)
 
     def _scores(self, encoded: Encoded) -> Floats:
         """Each sequence by the model of one fold, (n,)."""
