@@ -156,7 +156,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.fold_models_: list[SequenceModel] = []
         self.whitenings_: list[dict[str, Whitening]] = []
         self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
-        self.centre_ = 0.0
         held = [encoded.pick(folds == fold) for fold in range(cv)]
         own: Blocks = {}  # views of training sequences: for their own fold, and for the others
         others: Blocks = {}
@@ -187,8 +186,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             scale_distances(models, self.whitenings_, [part.known for part in held])
             for fold in range(cv):
                 scores[folds == fold] = self._score(fold, held[fold])
-        if self.method == "typicality":
-            self.centre_ = float(np.median(scores))
+        self.centre_ = float(np.median(scores)) if self.method == "typicality" else 0.0
         self.calibration_ = Calibration(self._finished(scores, encoded, folds))
         self.typical_ = typical(sequences, self.calibration_.scores)
         pairs = [(self._fold_model(fold), part.known) for fold, part in enumerate(held)]
@@ -337,8 +335,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if model._density is not None:
             signals = model._encode(X, lengths)
             return Encoded(signals, signals)
-        empty = getattr(model, "ends", False)
-        return encode(X, lengths, model.vocabulary_, self.unknown, empty)
+        return encode(X, lengths, model.vocabulary_, self.unknown, getattr(model, "ends", False))
 
     def _folds(self, sequences: Sequences) -> NDArray[np.int64]:
         """The fold whose model scores each sequence, (n,)."""
@@ -389,9 +386,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
-        tags.input_tags.string = True
+        given = tags.input_tags
+        given.categorical = given.positive_only = given.string = True
         return tags
 
 
