@@ -121,9 +121,35 @@ class SequenceModel(BaseEstimator, ABC):
             int(outcomes(sequences, self.ends).sum()), 1
         )
 
+    def predict_next(
+        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
+    ) -> Any:
+        """Distribution of the symbol, or of the numbers, `horizon` steps after each sequence.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        prefixes : bool
+            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
+            a list with an array (length + 1, n_outcomes) for each sequence.
+
+        Returns
+        -------
+        array (n, n_symbols), or (n, n_symbols + 1) with ends
+            Columns in the order of `vocabulary_`, then that the sequence has ended by then. Of
+            numbers, a tuple: ``mean`` (n, n_channels), ``quantiles`` (n, 3, n_channels) at the
+            ``levels`` 5 %, 50 % and 95 %, ``channels``, ``states`` (n, n_states) and ``ended``. The
+            states of a `SpectralHSMM` are its codes, whose normals are not cut off at their cells.
+        """
+        steps = positive_int("horizon", horizon)
+        return forecasts.what_follows(self, self._encode(X, lengths), steps, prefixes)
+
     @abstractmethod
-    def predict_next(self, X: Any, *, lengths: Any = None, horizon: int = 1) -> Any:
-        """Distribution of what comes `horizon` steps after each sequence."""
+    def _next(self, sequences: Sequences, horizon: int) -> Floats:
+        """Probabilities of the symbols, or of states or codes with values, and of the end."""
 
     def forecast(
         self, X: Any, horizon: int = 1, *, lengths: Any = None, prefixes: bool = False

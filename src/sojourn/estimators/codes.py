@@ -28,13 +28,7 @@ from sojourn.data.signals import Signals
 from sojourn.emissions.gaussian import Gaussian
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer
-from sojourn.estimators.numbers import (
-    in_channels,
-    in_columns,
-    next_values,
-    signals_for,
-    warn_of_codes,
-)
+from sojourn.estimators.numbers import in_channels, in_columns, signals_for, warn_of_codes
 from sojourn.estimators.predictive import PredictiveModel
 from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
@@ -236,32 +230,8 @@ class CodedModel(PredictiveModel):
             for row, own in zip(rows, inside, strict=True)
         ]
 
-    def predict_next(
-        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
-    ) -> Any:
-        """Distribution of what comes `horizon` steps after each sequence.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        prefixes : bool
-            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
-            a list of arrays (length + 1, n_outcomes).
-
-        Returns
-        -------
-        array (n, n_symbols)
-            Columns in the order of `vocabulary_`; with ``ends=True`` a last one, that the sequence
-            has ended by then. Of numbers, a tuple as from `HSMM.predict_next`, whose ``states`` are
-            the codes; quantiles are those of normals that are not cut off at their cells.
-        """
-        if self._density is None or prefixes:
-            return super().predict_next(X, lengths=lengths, horizon=horizon, prefixes=prefixes)
-        p = super().predict_next(self._coded(X, lengths), horizon=horizon)
-        return next_values(self._density, p, self.channels_)
+    def _next(self, sequences: Sequences, horizon: int) -> Floats:
+        return super()._next(self._coded(sequences), horizon)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if self.codebook_ is not None and symbol is not None:

@@ -282,9 +282,11 @@ def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes:
     return [_by_step([_valued(model, p) for p in ahead]) for ahead in walks]
 
 
-def next_of_prefixes(model: SequenceModel, sequences: Sequences, horizon: int) -> list[Any]:
-    """What comes `horizon` steps after each prefix, the empty one first, in one pass."""
-    return [_valued(model, _walk(model, row, [horizon])[0]) for row in _rows(sequences)]
+def what_follows(model: SequenceModel, sequences: Sequences, horizon: int, prefixes: bool) -> Any:
+    """What comes `horizon` steps after each sequence, or each prefix, the empty one first."""
+    if prefixes:
+        return [_valued(model, _walk(model, row, [horizon])[0]) for row in _rows(sequences)]
+    return _valued(model, model._next(sequences, horizon))
 
 
 def _valued(model: Any, p: Floats) -> Any:

@@ -16,7 +16,6 @@ from sojourn.contexts.sample import Sample
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
-from sojourn.estimators.forecast import next_of_prefixes
 from sojourn.exact.hitting import Hits
 from sojourn.scale.passes import Partition, Partitions, Pass
 from sojourn.spectral.answers import draw, log_prob, next_distribution, surprise
@@ -57,31 +56,8 @@ class PredictiveModel(SequenceModel):
             return rows
         return [np.append(row, end) for row, end in zip(rows, ends, strict=True)]
 
-    def predict_next(
-        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
-    ) -> Any:
-        """Distribution of the symbol that comes `horizon` steps after each sequence.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        prefixes : bool
-            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
-            a list of arrays (length + 1, n_outcomes).
-
-        Returns
-        -------
-        array (n, n_symbols)
-            Columns in the order of `vocabulary_`; with ``ends=True`` a last one, that the sequence
-            has ended by then.
-        """
-        steps = positive_int("horizon", horizon)
-        if prefixes:
-            return next_of_prefixes(self, self._encode(X, lengths), steps)
-        return next_distribution(self._model, self._encode(X, lengths), steps, self.n_jobs)
+    def _next(self, sequences: Sequences, horizon: int) -> Floats:
+        return next_distribution(self._model, sequences, horizon, self.n_jobs)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if state is not None:

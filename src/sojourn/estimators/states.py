@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sojourn.checks import check_choice, positive_int
+from sojourn.checks import check_choice
 from sojourn.data.as_signals import as_signals
 from sojourn.data.sequences import Sequences
 from sojourn.em.durations import n_parameters
@@ -18,8 +18,7 @@ from sojourn.em.enlarge import time_in_states
 from sojourn.emissions.base import Emission
 from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel, score_scan
-from sojourn.estimators.forecast import next_of_prefixes
-from sojourn.estimators.numbers import in_channels, next_values, signals_for, signals_of
+from sojourn.estimators.numbers import in_channels, signals_for, signals_of
 from sojourn.exact.draw import sample
 from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.forward import (
@@ -237,36 +236,11 @@ class StateModel(SequenceModel):
         """
         return self._now(X, lengths).sum(axis=1)
 
-    def predict_next(
-        self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
-    ) -> Any:
-        """Distribution of the symbol, or of the numbers, `horizon` steps after each sequence.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        prefixes : bool
-            Whether to answer for every prefix of each sequence, the empty one first, in one pass:
-            a list of arrays (length + 1, n_outcomes).
-
-        Returns
-        -------
-        array (n, n_symbols), or (n, n_symbols + 1) with ends
-            Columns in the order of `vocabulary_`, then that the sequence has ended by then. Of
-            numbers, a tuple: ``mean`` (n, n_channels), ``quantiles`` (n, 3, n_channels) at the
-            ``levels`` 5 %, 50 % and 95 %, ``channels``, ``states`` (n, n_states) and ``ended``.
-        """
-        params, steps = self._fitted(), positive_int("horizon", horizon)
-        if prefixes:
-            return next_of_prefixes(self, self._encode(X, lengths), steps)
-        alpha = self._now(X, lengths, begun=False)
+    def _next(self, sequences: Sequences, horizon: int) -> Floats:
+        params, alpha = self._fitted(), self._now(sequences, None, begun=False)
         if params.density is None:
-            return next_symbol(params, alpha, steps, self.initial_)
-        p = np.column_stack(next_states(params, alpha, steps, self.initial_))
-        return next_values(params.density, p, self.channels_)
+            return next_symbol(params, alpha, horizon, self.initial_)
+        return np.column_stack(next_states(params, alpha, horizon, self.initial_))
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         params = self._fitted()
