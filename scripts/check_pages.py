@@ -94,6 +94,7 @@ def main() -> int:
         options.pictures.mkdir(parents=True, exist_ok=True)
     handler = functools.partial(_Quiet, directory=str(FOLDER))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *_: None  # a page was left before all of it was sent
     threading.Thread(target=server.serve_forever, daemon=True).start()
     root, bad = f"http://127.0.0.1:{server.server_port}", set()
     with sync_playwright() as playwright:
