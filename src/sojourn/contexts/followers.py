@@ -189,15 +189,16 @@ def _with_ancestors(tree: Tree, follows: Table) -> sp.csr_array:
         table[node, symbol] = follows.counts
         _add_up(table, tree.parent)
         return sp.csr_array(table)
-    entries, counts = [node * (n_o + 1) + symbol], [follows.counts]
-    parent = tree.parent.astype(np.int64)
+    node, symbol = node.astype(np.int32), symbol.astype(np.int32)
+    nodes, symbols, counts = [node], [symbol], [follows.counts]
     while node.size:
-        node = parent[node]
+        node = tree.parent[node]
         inside = node >= 0
         node, symbol = node[inside], symbol[inside]
-        entries.append(node * (n_o + 1) + symbol)
+        nodes.append(node)
+        symbols.append(symbol)
         counts.append(counts[-1][inside])
-    where = np.divmod(np.concatenate(entries), n_o + 1)
+    where = (np.concatenate(nodes), np.concatenate(symbols))
     C = sp.csr_array(sp.coo_array((np.concatenate(counts), where), shape))
     C.sum_duplicates()
     return C

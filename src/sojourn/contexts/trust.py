@@ -11,6 +11,9 @@ products of the positions' gradients as curvature. A quadratic penalty draws the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -38,21 +41,25 @@ def features(tree: Tree, first: Ints, symbol: Codes, count: Ints, totals: Floats
     closed = (tree.token >= tree.n_symbols) & (tree.split[parent] != BY_LENGTH)
     n, v = np.log(np.maximum(totals, 1.0)), np.log(np.maximum(variety, 1.0))
     differs = np.log((2.0 * ratio + 1.0) / (freedom + 1.0))
-    each = [
-        np.ones(tree.n_nodes),
-        closed,
-        np.log1p(depth),
-        n / 3,
-        v / 2,
-        np.log((once + 0.5) / (totals + 1.0)) / 3,  # Good and Turing's share of what is new
-        np.log1p(2.0 * ratio) / 2,
-        differs,
-        n * n / 25,
-        differs * differs / 3,
-        differs * n / 5,
-        v * n / 10,
-    ]
-    return np.stack(each, axis=1).astype(np.float64)
+    columns: tuple[Callable[[], Any], ...] = (
+        lambda: np.ones(tree.n_nodes),
+        lambda: closed,
+        lambda: np.log1p(depth),
+        lambda: n / 3,
+        lambda: v / 2,
+        # Good and Turing's share of what is new
+        lambda: np.log((once + 0.5) / (totals + 1.0)) / 3,
+        lambda: np.log1p(2.0 * ratio) / 2,
+        lambda: differs,
+        lambda: n * n / 25,
+        lambda: differs * differs / 3,
+        lambda: differs * n / 5,
+        lambda: v * n / 10,
+    )
+    out = np.empty((tree.n_nodes, len(columns)))
+    for j, column in enumerate(columns):  # one at a time: there may be a million nodes
+        out[:, j] = column()
+    return out
 
 
 def trust_of(features: Floats, weights: Floats) -> Floats:
