@@ -6,7 +6,7 @@ Public names are loaded at first use, so that ``import sojourn`` costs next to n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sojourn.storage.compiled import drop_stale
+from sojourn.storage.compiled import drop_stale, make_room
 
 if TYPE_CHECKING:
     from sojourn.data.as_sequences import as_sequences
@@ -90,6 +90,7 @@ _MODULES = {
 
 
 drop_stale(__path__[0], __version__)
+make_room(__path__[0])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,13 @@
 """Compiled code of another version is not run."""
 
+import atexit
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import sojourn as sj
-from sojourn.storage.compiled import STAMP, drop_stale
+from sojourn.storage.compiled import STAMP, drop_stale, make_room
 
 
 def compiled(folder):
@@ -31,3 +35,18 @@ def test_a_folder_that_is_not_there_is_left_alone(tmp_path):
 def test_the_package_has_the_stamp_of_its_version():
     stamp = Path(sj.__file__).parent / "__pycache__" / STAMP
     assert not stamp.exists() or stamp.read_text() == sj.__version__
+
+
+def test_compiled_code_has_a_folder_where_neither_package_nor_home_can_be_written(monkeypatch):
+    """Such as a container that is read-only: numba raised an error of its own at the first use."""
+    monkeypatch.setitem(os.environ, "NUMBA_CACHE_DIR", "")
+    monkeypatch.delitem(os.environ, "NUMBA_CACHE_DIR")
+    monkeypatch.delitem(sys.modules, "numba", raising=False)  # its own setting stays as it is
+    make_room("package")
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    make_room("package")
+    room = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert room.is_dir()
+    atexit.unregister(shutil.rmtree)
+    room.rmdir()

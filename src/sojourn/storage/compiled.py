@@ -7,6 +7,8 @@ old code, or fail to read it.
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,3 +29,24 @@ def drop_stale(package: str | Path, version: str) -> int:
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(version, "utf-8")
     return dropped
+
+
+def make_room(package: str | Path) -> None:
+    """A folder that ends with the process for compiled code, where numba can write to no other."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    places = (Path(package, "__pycache__"), Path(cache, "numba"))
+    if "NUMBA_CACHE_DIR" in os.environ or any(map(_writable, places)):
+        return
+    import atexit
+    import shutil
+    import tempfile
+
+    with suppress(OSError):
+        room = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="sojourn-")
+        atexit.register(shutil.rmtree, room, ignore_errors=True)
+        if "numba" in sys.modules:
+            sys.modules["numba"].config.CACHE_DIR = room
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(next(p for p in (folder, *folder.parents) if p.exists()), os.W_OK)
