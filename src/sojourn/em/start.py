@@ -49,7 +49,7 @@ FEW_STEPS, TIMES_STEPS, WORTH = 5, 2, 1.4
 # What a step must gain to be worth another, if nothing else is asked for: nats per symbol, and in
 # all for each parameter. A fit is half a nat per parameter better than the truth: what is left to
 # gain is then far below what is noise.
-GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 3e-6, 2e-4
+GAIN_PER_SYMBOL, GAIN_PER_PARAMETER = 3e-6, 4e-5
 # Passes on each of the growing samples.
 STAGE = 40
 # Longer sequences are cut, for samples only; a cut spoils one stay, so pieces hold many.

@@ -65,7 +65,7 @@ class HSMM(StateModel):
         Maximum number of passes over all the data.
     tol : float or None
         EM stops when a step gains less than this, in nats per symbol. None is 3e-6, or less on
-        large data, so that a step gains at most 0.0002 nats in total for each entry of the tables.
+        large data, so that a step gains at most 0.00004 nats in total for each entry of the tables.
     emissions : Emission, optional
         What is observed in a state, see `sojourn.emissions`; symbols, or normal numbers, if not
         given.
