@@ -47,6 +47,7 @@ NUMERIC = {
     "detector of numbers": lambda: sj.AnomalyDetector(
         sj.HSMM(2, 3, max_iter=2, n_jobs=1), **RATE
     ).fit(NUMBERS),
+    "detector of codes": lambda: sj.AnomalyDetector(sj.SpectralHSMM(n_jobs=1), **RATE).fit(NUMBERS),
 }
 KINDS = {
     "HSMM": lambda: sj.HSMM(2, 3, **FEW).fit(DATA),
@@ -133,8 +134,13 @@ def test_a_crafted_file_of_a_model_of_numbers_is_refused_or_scores_are_no_nan(ki
             assert ((loaded.pvalues(X) > 0) & (loaded.pvalues(X) <= 1)).all()
             loaded = loaded.model_
             scores = loaded.score_samples(X)
-        if np.isfinite(scores).all() and loaded.has_states:
-            check_distribution(np.concatenate(loaded.predict_proba(X)))
+        assert not np.isnan(np.concatenate(loaded.surprise(X))).any()
+        if np.isfinite(scores).all():
+            stream = loaded.stream()
+            assert not np.isnan([stream.update(step) for step in X[0]]).any()
+            assert not np.isnan(stream.predict().mean).any()
+            if loaded.has_states:
+                check_distribution(np.concatenate(loaded.predict_proba(X)))
 
     check(model)
     tally = fuzz_semantic(model, tmp_path / "crafted", TRIALS, 7, check)
@@ -192,6 +198,27 @@ def test_an_altered_snapshot_is_refused_and_one_signed_again_gives_probabilities
             check_distribution(other.predict(3))
         steps = other.update_many(X[1])
         assert (np.isfinite(steps) & (steps >= 0)).all()
+    assert refused > 50
+
+
+@pytest.mark.parametrize("kind", ["Gaussian", "Channels", "codes"])
+def test_a_crafted_snapshot_of_numbers_is_refused_or_gives_numbers(kind):
+    model, rng = NUMERIC[kind](), np.random.default_rng(3)
+    stream, refused = model.stream(), 0
+    for step in NUMBERS[0][:7]:
+        stream.update(step)
+    for _ in range(100):
+        state = altered(stream._state(), rng)
+        text = base64.b64encode(state.astype("<f8").tobytes()).decode()
+        bad = {**stream.snapshot(), "state": text}
+        try:
+            other = model.stream().restore({**bad, "check": _checksum(bad)})
+        except sj.SojournError:
+            refused += 1
+            continue
+        if state.any():
+            assert not np.isnan(other.predict().mean).any()
+            assert not np.isnan([other.update(step) for step in NUMBERS[1]]).any()
     assert refused > 50
 
 
