@@ -1,5 +1,6 @@
 """The detector: calibrated, consistent, saved to the same bits, with reasons."""
 
+import json
 import warnings
 
 import numpy as np
@@ -12,7 +13,8 @@ from sojourn import cli
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import evidence
-from sojourn.detect.residuals import symbol_counts, whiten
+from sojourn.detect.residuals import _shared, _timing, symbol_counts, whiten
+from sojourn.detect.stream import learn_tail
 
 P = sj.Params.random(2, 3, 4, rng=0)
 TRAIN, TEST = P.sample(60, 60, rng=1), P.sample(40, 60, rng=2)
@@ -92,7 +94,7 @@ def test_odd_sequences_are_found_and_explained(detector):
     texts = [reason.text for reason in first.reasons]
     assert any(t.startswith("2 never occurs; 99 % of normal sequences have it by") for t in texts)
     weights = [reason.weight for reason in second.reasons]
-    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == max(weights)
     surprise = detector.model_.surprise(ODD)[0]
     assert surprise[list(first.steps)].min() >= np.sort(surprise)[-len(first.steps)]
     assert f"p-value {first.pvalue:.2g}" in str(first)
@@ -314,6 +316,12 @@ def test_the_command_detects(tmp_path, capsys):
     assert [row.split(",")[3] for row in rows] == ["abnormal", "abnormal"]
     assert cli.run(["detect", plain, odd, "--normal", normal, "-q", "--format", "json"]) == 0
     assert '"verdict": "abnormal"' in capsys.readouterr().out
+    assert cli.run(["detect", file, odd, "-q", "--check", "--reasons", "3"]) == 3
+    assert " | " in capsys.readouterr().out.splitlines()[1]
+    assert cli.run(["detect", file, odd, "-q", "--reasons", "3", "--format", "json"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["reason"] == first["reasons"][0]
+    assert 1 < len(first["reasons"]) <= 3
     assert cli.run(["detect", plain, odd, "-q"]) == 1
     assert "give some with --normal" in capsys.readouterr().err
     novel = events(tmp_path / "novel.csv", [*ODD, [7, *TEST[0][1:]]])
@@ -381,8 +389,44 @@ def test_a_view_that_hardly_varies_makes_no_evidence_of_rounding():
 
 def test_what_is_bounded_is_no_stronger_than_the_least_p_value():
     held = np.arange(99.0)
-    far, near = evidence(held, np.array([1e6, 98.5]), bounded=True)
+    far, near = evidence(held, np.array([1e6, 200.0]), bounded=True)
     assert far == near == pytest.approx(np.log(200))
+
+
+def test_the_highest_held_out_value_hides_no_other():
+    held = np.arange(99.0)
+    wild = np.append(held[:-1], 1e6)
+    np.testing.assert_array_equal(evidence(held, held[:98]), evidence(wild, held[:98]))
+
+
+def test_more_symbols_than_columns_share_them():
+    table = np.arange(14.0).reshape(2, 7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sojourn.detect.residuals.MOST_COLUMNS", 6)
+        np.testing.assert_array_equal(_shared(table, 2), [[9, 5, 7], [30, 19, 21]])
+        assert _shared(table[:, :6]).shape == (2, 6)
+
+
+def test_symbols_that_occur_at_another_time_are_found():
+    usual, other = (
+        [0] * 10 + [1] * 10 + [2] * 10 + [1] * 10,
+        [0] * 5 + [1] * 20 + [2] * 10 + [0] * 5,
+    )
+    sequences = sj.Sequences.from_lists([usual, [0, 1, 2, 1], other])
+    found = _timing(sequences, symbol_counts(sequences))
+    by_hand = np.array([-0.375, 0.125, 0.125]) * np.sqrt([0.25, 0.5, 0.25])
+    np.testing.assert_allclose(found[:2, :3], [by_hand, by_hand], atol=1e-12)  # of any length
+    assert abs(found[2, 0] - found[0, 0]) > 0.1
+
+
+def test_the_tail_of_steps_has_the_level_of_normal_ones_and_the_shape_of_drawn_ones():
+    rng = np.random.default_rng(0)
+    values, drawn = rng.exponential(size=5000), rng.exponential(size=400_000)
+    tail, alone = learn_tail(values, drawn), learn_tail(values)
+    middle, far = np.quantile(values, 0.5), -np.log(1e-4)
+    assert tail.pvalue(middle) == alone.pvalue(middle)
+    # the level rests on 500 of 5,000 values, the shape on 40 of 400,000: three standard errors
+    assert tail.pvalue(far) == pytest.approx(1e-4 + 1 / 5001, rel=3 * np.sqrt(1 / 500 + 1 / 40))
 
 
 def test_folds_do_not_follow_the_order_of_periodic_data():

@@ -21,7 +21,7 @@ BROKEN_PIPE = 141  # as a shell has it
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 1 a problem with data or arguments, 2 usage."""
+    """Run a command and exit: 0 done, 1 a problem of data or arguments, 2 usage, 3 see --check."""
     try:
         with prompt_interrupts():
             code = run(args)

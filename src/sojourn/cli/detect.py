@@ -11,6 +11,8 @@ from sojourn.cli.options import Data, Saved, status
 from sojourn.cli.output import Output, writes_results
 from sojourn.errors import SojournError
 
+FOUND = 3  # exit status of --check
+
 
 @click.command()
 @options.uses_model
@@ -25,6 +27,10 @@ from sojourn.errors import SojournError
 @click.option("--abnormal", is_flag=True, help="Write abnormal sequences only.")
 @click.option("--sort", is_flag=True, help="Write the most abnormal first.")
 @click.option("--top", type=click.IntRange(1), help="Write that many, the most abnormal first.")
+@click.option(
+    "--reasons", "most", type=click.IntRange(1), help="Add a column with up to that many reasons."
+)
+@click.option("--check", is_flag=True, help="Exit with status 3 if a sequence is abnormal.")
 @writes_results
 def detect(
     saved: Saved,
@@ -34,6 +40,8 @@ def detect(
     abnormal: bool,
     sort: bool,
     top: int | None,
+    most: int | None,
+    check: bool,
     output: Output,
 ) -> None:
     """Find abnormal sequences, with p-values and reasons."""
@@ -58,24 +66,26 @@ def detect(
         order = np.lexsort((scores, pvalues)) if sort or top else np.arange(len(sequences))
         order = order[alarms[order]] if abnormal else order
         order = order[:top]
-        reasons = np.full(len(sequences), "", dtype=object)
-        if alarms.any():
-            why = detector.explain(sequences[np.flatnonzero(alarms)], most=1)
-            reasons[alarms] = [one.reasons[0].text if one.reasons else "" for one in why]
-    output.write(
-        {
-            "id": sequences.ids[order],
-            "score": scores[order],
-            "p_value": pvalues[order],
-            "verdict": np.where(alarms[order], "abnormal", "normal"),
-            "reason": reasons[order],
-        }
-    )
+        reasons: list[list[str]] = [[] for _ in alarms]
+        odd = np.flatnonzero(alarms)
+        why = detector.explain(sequences[odd], most=most or 1) if odd.size else []
+        for i, one in zip(odd.tolist(), why, strict=True):
+            reasons[i] = [reason.text for reason in one.reasons]
+    columns = {
+        "id": sequences.ids[order],
+        "score": scores[order],
+        "p_value": pvalues[order],
+        "verdict": np.where(alarms[order], "abnormal", "normal"),
+        "reason": [next(iter(reasons[i]), "") for i in order.tolist()],
+    }
+    output.write(columns | ({"reasons": [reasons[i] for i in order.tolist()]} if most else {}))
     are, rate = "is" if alarms.sum() == 1 else "are", detector.contamination
     options.note(
         f"{alarms.sum():,} of {len(alarms):,} sequences {are} abnormal; {rate:.3g} of normal ones "
         f"would be by chance"
     )
+    if check and alarms.any():
+        raise click.exceptions.Exit(FOUND)
 
 
 def _loaded(saved: Saved, calibrating: Any) -> tuple[Any, str]:
@@ -119,7 +129,9 @@ def report(
     sequences = data.read(model, unknown)
     known = data.labels(labels, sequences) if labels else None
     usual = Data(normal, data.how | {"quiet": True}).read(model, unknown) if normal else None
-    read = {"Data": ", ".join(data.files), "Model file": saved.model}
+    files = click.get_current_context().params["files"]  # as they were given, - among them
+    shown = ", ".join("standard input" if name == "-" else name for name in files)
+    read = {"Data": shown, "Model file": saved.model}
     if normal:
         read["Normal sequences"] = ", ".join(normal)
     with status("writing the report"):

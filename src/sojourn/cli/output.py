@@ -93,6 +93,8 @@ def _csv(file: IO[str], columns: Columns) -> None:
 
 def _inert(value: Any) -> Any:
     """Text that a spreadsheet would run as a formula, after an apostrophe that keeps it text."""
+    if isinstance(value, list):  # JSON alone has lists
+        value = " | ".join(value)
     if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
     try:
@@ -137,6 +139,7 @@ def _cell(value: Any) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:.6g}"
+    value = " | ".join(value) if isinstance(value, list) else value
     # A symbol may be any text, and must not move the cursor.
     return printable(str(value))
 

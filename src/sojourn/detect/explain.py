@@ -29,7 +29,7 @@ MOST_CONTEXTS = 5  # contexts that become reasons
 # Which views each kind of reason is of.
 VIEWS_OF = {
     "novel": ("novelty", "contexts"),
-    "symbol": ("symbol", "course"),
+    "symbol": ("symbol", "course", "timing"),
     "surprise": ("likelihood", "stretch", "surprise", "symbol surprise"),
     "context": ("contexts", "novelty", "pair"),
     "stay": ("stay",),

@@ -1,9 +1,9 @@
 """Residuals: observed counts of a sequence minus those that the model expects at its length.
 
-They come in blocks: symbols in all of the sequence and in its quarters, states in quarters,
-transitions, stays, emissions and surprise of an `HSMM`; symbols, pairs of them and surprise of a
-model without states. The expected counts are those of a sequence of the same length in which every
-symbol is missing.
+They come in blocks: symbols in all of the sequence and in its quarters, when they occur, states in
+quarters, transitions, stays, emissions and surprise of an `HSMM`; symbols, when they occur, pairs
+of them and surprise of a model without states. The expected counts are those of a sequence of the
+same length in which every symbol is missing.
 
 Each block is whitened on the sequences that the model was fitted on, which gives one distance per
 block. The usual size of a distance is learned from sequences held out of the fit: a block that the
@@ -38,6 +38,7 @@ ROUNDING = 1e-9  # what a column is divided by is larger than this
 TOP = 5  # surprises that count as the highest ones of a sequence
 QUARTERS = 4  # parts of a sequence, for what comes early and what late
 MOST_PAIRS = 900  # with more pairs of symbols than this, pairs are not counted
+MOST_COLUMNS = 600  # of a block; with more symbols than that, several share a column
 PER_PASS = 256  # sequences whose expected counts are held at a time
 
 
@@ -142,10 +143,12 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     if numbers and not model.has_states:
         sequences = model._coded(sequences)
     n, counts = len(sequences), symbol_counts(sequences)
+    quarters = symbol_counts(sequences, QUARTERS)
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
     blocks = {
-        "symbol": _root_shares(counts),
-        "course": _root_shares(symbol_counts(sequences, QUARTERS)).reshape(n, -1),
+        "symbol": _root_shares(_shared(counts)),
+        "course": _root_shares(_shared(quarters, QUARTERS)).reshape(n, -1),
+        "timing": _timing(sequences, counts),
         "surprise": np.array([_surprise(s[c >= 0]) for s, c in zip(steps, codes, strict=True)]),
     }
     if model.has_states:
@@ -154,7 +157,7 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     # The surprise of each symbol, which an HSMM has state by state in its emissions. Divided by the
     # root of the count, a sum of independent terms has the same spread for any.
     by_symbol = symbol_counts(sequences, weights=np.concatenate(steps))
-    blocks["symbol surprise"] = by_symbol / np.sqrt(counts + 1.0)
+    blocks["symbol surprise"] = _shared(by_symbol) / np.sqrt(_shared(counts) + 1.0)
     if sequences.n_symbols**2 <= MOST_PAIRS and not numbers:  # folds may differ in their codes
         blocks["pair"] = _pairs(sequences)
     return blocks
@@ -182,6 +185,30 @@ def _part(sequences: Sequences, parts: int) -> NDArray[np.int64]:
 def _root_shares(counts: Floats) -> Floats:
     """Square roots of the shares in each row, whose spread hardly depends on the share."""
     return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))
+
+
+def _shared(by_symbol: Floats, times: int = 1) -> Floats:
+    """Columns of symbols; every so many are added up where there were more than a block may have.
+
+    `times` is how many such tables make the block.
+    """
+    most, n_o = max(MOST_COLUMNS // times, 1), by_symbol.shape[1]
+    if n_o <= most:
+        return by_symbol
+    padded = np.pad(by_symbol, ((0, 0), (0, -n_o % most)))
+    return np.asarray(padded.reshape(len(padded), -1, most).sum(axis=1))
+
+
+def _timing(sequences: Sequences, counts: Floats) -> Floats:
+    """Mean and spread of where each symbol occurs, from -1/2 to 1/2, by the root of its share."""
+    owner = np.repeat(np.arange(len(sequences)), sequences.lengths)
+    at = np.arange(sequences.n_total) - sequences.offsets[:-1][owner]
+    where = (at + 0.5) / sequences.lengths[owner] - 0.5
+    totals = (symbol_counts(sequences, weights=where**power) for power in (1, 2))
+    n, first, second = (_shared(table, 2) for table in (counts, *totals))
+    mean = first / np.maximum(n, 1)
+    spread = np.sqrt(np.maximum(second / np.maximum(n, 1) - mean**2, 0))
+    return np.hstack([mean, spread]) * np.tile(_root_shares(n), 2)
 
 
 def _pairs(sequences: Sequences) -> Floats:
@@ -221,7 +248,8 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     transition = np.array([one.transition for one in observed])  # (n, n_x, n_x)
     transition -= np.array([one.transition for one in expected])[of_length]
     stays = np.array([one.duration + one.initial for one in observed])  # (n, n_x, n_d)
-    emission = np.array([one.emission for one in observed])  # (n, n_x, n_o)
+    n_x = params.n_states
+    emission = np.array([_shared(one.emission, n_x) for one in observed])  # (n, n_x, n_o)
     steps = emission.sum(axis=2, keepdims=True)  # in each state             (n, n_x, 1)
     # Lengths of stays; the last one stands for all in the tail, by their mean.    (n_x, n_d)
     d = np.tile(np.arange(1.0, params.max_duration + 1), (params.n_states, 1))
@@ -231,7 +259,8 @@ def _states(model: Any, sequences: Sequences) -> dict[str, Floats]:
     spread = np.sqrt(np.maximum((params.duration * d**2).sum(axis=1) - mean**2, 0) + 1)
     z = (d - mean[:, None]) / spread[:, None]  # (n_x, n_d)
     mean_z, spread_z = (stays * z).sum(axis=2), (stays * (z**2 - 1)).sum(axis=2)  # (n, n_x)
-    emissions = ((emission - steps * params.emission) / np.sqrt(steps + 1)).reshape(len(steps), -1)
+    emissions = (emission - steps * _shared(params.emission, n_x)) / np.sqrt(steps + 1)
+    emissions = emissions.reshape(len(steps), -1)
     if isinstance(sequences, Signals):
         gamma = state_probabilities(params, sequences, **how)
         emissions = value_residuals(model, sequences, gamma)

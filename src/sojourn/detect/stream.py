@@ -4,6 +4,10 @@ At each step there are two numbers: the surprise of the symbol, and the mean sur
 steps, about ten, weighted down into the past. Each becomes a p-value by the steps of sequences held
 out of the fit, and so does the smaller of the two: on normal data p-values of steps are uniform,
 and a fraction `rate` of the steps raises an alarm.
+
+High values come in clusters, so few steps of normal data say little about rare alarms. How often
+the LEVEL highest values are exceeded is learned from those; how the rest of them are distributed,
+from many more steps that a model with states draws.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ KEEP = 0.9  # weight of the past in the mean surprise of the last steps
 MOST_SURPRISE = 50.0  # nats
 SETTLED = 30  # steps after which the recent mean has forgotten where it started
 SIZE = 4096  # values kept of each distribution, dense where they are high
+LEVEL = 2000  # highest steps of normal data, a tenth at most, that drawn ones replace
+DRAWN = (400, 1000)  # sequences that are drawn, and their length
 
 
 class Step(NamedTuple):
@@ -81,11 +87,25 @@ class Tail:
         return float((above + 1) / (self.n + 1))
 
 
-def learn_tail(values: Floats) -> Tail:
-    """The distribution of values of normal steps, in at most SIZE numbers."""
+def learn_tail(values: Floats, drawn: Floats | None = None) -> Tail:
+    """The distribution of values of normal steps, in some thousand numbers.
+
+    Above the LEVEL highest it is that of values drawn from the model, if there are as many.
+    """
     values, n = np.sort(values), len(values)
-    above = np.unique(np.rint(np.geomspace(1, n, SIZE)).astype(int))[::-1]
-    return Tail(values[n - above], above.astype(np.float64))
+    level = min(LEVEL, n // 10)
+    if drawn is None or not level:
+        above = np.unique(np.rint(np.geomspace(1, n, SIZE)).astype(int))[::-1]
+        return Tail(values[n - above], above.astype(np.float64))
+    known, start = learn_tail(values), values[n - level]
+    if (drawn > start).sum() <= level or start == values[-1]:
+        return known
+    beyond = learn_tail(drawn[drawn > start])
+    # Several steps may have the value itself.
+    share = float((values > start).sum()) / beyond.n
+    below = known.values <= start
+    found = np.append(known.values[below], beyond.values)
+    return Tail(found, np.append(known.above[below], share * beyond.above))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,31 +130,51 @@ def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
         yield steps[code >= 0]
 
 
-def learn_steps(rows: Sequence[Floats], own: Sequence[Floats]) -> NormalSteps:
+def learn_steps(
+    rows: Sequence[Floats], own: Sequence[Floats], drawn: Sequence[Floats] = ()
+) -> NormalSteps:
     """From the surprises of observed steps of sequences held out of the fit, and of its own model.
 
     Steps of one state and symbol have nearly one surprise, which differs a little from fold to
     fold: single steps are compared with those of the model of all sequences. Means of steps are
-    not so, and would be too low where the model has seen the sequences.
+    not so, and would be too low where the model has seen the sequences. `drawn` are surprises of
+    sequences that the model has drawn.
+    """
+    rows, own, drawn = (
+        [np.minimum(row, MOST_SURPRISE) for row in some if len(row)] for some in (rows, own, drawn)
+    )
+    rows, own = rows or [np.zeros(1)], own or [np.zeros(1)]
+    every = np.concatenate(rows)
+    usual = float(every.mean())
+    later, after = _settled(rows, usual)
+    surprise, recent, alone = learn_tail(every), learn_tail(after), learn_tail(np.concatenate(own))
+    drawn_lower = None
+    if drawn:
+        more, more_after = _settled(drawn, usual)
+        recent, alone = learn_tail(after, more_after), learn_tail(np.concatenate(own), more)
+        drawn_lower = _lower(alone, recent, more, more_after)
+    both = learn_tail(_lower(surprise, recent, later, after), drawn_lower)
+    return NormalSteps(usual, alone, recent, both)
+
+
+def _lower(surprise: Tail, recent: Tail, steps: Floats, means: Floats) -> Floats:
+    """-log of the lower p-value of each step."""
+    pairs = zip(steps.tolist(), means.tolist(), strict=True)
+    return -np.log([min(surprise.pvalue(a), recent.pvalue(b)) for a, b in pairs])
+
+
+def _settled(rows: Sequence[Floats], usual: float) -> tuple[Floats, Floats]:
+    """Surprises of steps and of the last steps, once the mean has forgotten where it started.
+
+    Streams are long: what sequences do before would make the mean too steady.
     """
     from scipy.signal import lfilter
 
-    rows, own = (
-        [np.minimum(row, MOST_SURPRISE) for row in some if len(row)] or [np.zeros(1)]
-        for some in (rows, own)
-    )
-    every = np.concatenate(rows)
-    usual = float(every.mean())
     means = [lfilter([1 - KEEP], [1, -KEEP], row, zi=[KEEP * usual])[0] for row in rows]
-    # Streams are long: what sequences do before their mean has settled would make it too steady.
-    settled = [slice(SETTLED if len(row) > 2 * SETTLED else 0, None) for row in rows]
-    later = np.concatenate([row[part] for row, part in zip(rows, settled, strict=True)])
-    after = np.concatenate([row[part] for row, part in zip(means, settled, strict=True)])
-    surprise, recent = learn_tail(every), learn_tail(after)
-    pairs = zip(later.tolist(), after.tolist(), strict=True)
-    lower = [min(surprise.pvalue(a), recent.pvalue(b)) for a, b in pairs]
-    alone = learn_tail(np.concatenate(own))
-    return NormalSteps(usual, alone, recent, learn_tail(-np.log(lower)))
+    parts = [slice(SETTLED if len(row) > 2 * SETTLED else 0, None) for row in rows]
+    kept = ([row[part] for row, part in zip(some, parts, strict=True)] for some in (rows, means))
+    later, after = (np.concatenate(some) for some in kept)
+    return later, after
 
 
 class AlarmStream:
