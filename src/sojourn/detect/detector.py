@@ -30,7 +30,7 @@ from sojourn.detect.residuals import (
     residual_scores,
     scale_distances,
 )
-from sojourn.detect.stream import DRAWN, AlarmStream, learn_steps, observed
+from sojourn.detect.stream import AlarmStream, learn_steps, observed, seen_and_drawn
 from sojourn.detect.views import seen_by_others, views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
@@ -191,11 +191,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.typical_ = typical(sequences, self.calibration_.scores)
         pairs = [(self._fold_model(fold), part.known) for fold, part in enumerate(held)]
         rows = [row for pair in pairs for row in observed(*pair)]
-        alone, drawn = rows, []
-        if self.model_.has_states:
-            alone = list(observed(self.model_, sequences))
-            drawn = list(observed(self.model_, self.model_.sample(*DRAWN, random_state=0)))
-        self.steps_ = learn_steps(rows, alone, drawn)
+        self.steps_ = learn_steps(rows, *seen_and_drawn(self.model_, sequences))
         self.norms_ = learn_norms(self.model_, sequences)
 
     def score_samples(self, X: Any, *, lengths: Any = None) -> Floats:

@@ -130,6 +130,14 @@ def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
         yield steps[code >= 0]
 
 
+def seen_and_drawn(model: Any, sequences: Sequences) -> tuple[list[Floats], list[Floats]]:
+    """Surprises of the sequences a model with states was fitted on, and of what it draws."""
+    if not model.has_states:
+        return [], []
+    drawn = model.sample(*DRAWN, random_state=0)
+    return list(observed(model, sequences)), list(observed(model, drawn))
+
+
 def learn_steps(
     rows: Sequence[Floats], own: Sequence[Floats], drawn: Sequence[Floats] = ()
 ) -> NormalSteps:
@@ -143,7 +151,8 @@ def learn_steps(
     rows, own, drawn = (
         [np.minimum(row, MOST_SURPRISE) for row in some if len(row)] for some in (rows, own, drawn)
     )
-    rows, own = rows or [np.zeros(1)], own or [np.zeros(1)]
+    rows = rows or [np.zeros(1)]
+    own = own or rows
     every = np.concatenate(rows)
     usual = float(every.mean())
     later, after = _settled(rows, usual)
