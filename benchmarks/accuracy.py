@@ -28,7 +28,7 @@ def data(size: tuple[int, int, int], n: int, seed: int) -> tuple[Params, Sequenc
 
 def ratios() -> None:
     """Error of the defaults beside the bound."""
-    print("\nRMSE of HSMM(n_x, n_d) over that of EM from the truth (median ≤ 1.25, none above 2.5)")
+    print("\nRMSE of HSMM(n_x, n_d) over that of EM from the truth (median ≤ 1.05, none above 1.5)")
     print("size        N       models  bound   ours    ratio: median  worst   passes  seconds")
     for size in SIZES:
         for n, models in CASES:
