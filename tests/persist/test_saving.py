@@ -210,7 +210,7 @@ def test_only_fitted_models_of_this_package_are_saved(tmp_path):
         Other(2, 2).fit(DATA).save(tmp_path / "model.sojourn")
 
 
-@pytest.mark.parametrize("name", ["spectral", "hsmm"])
+@pytest.mark.parametrize("name", ["spectral", "hsmm", "contexts"])
 def test_golden_files_of_schema_1_are_read(name):
     expected = json.loads((GOLDEN / f"{name}-1.json").read_text("utf-8"))
     model = sj.load(GOLDEN / f"{name}-1.sojourn")

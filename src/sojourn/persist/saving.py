@@ -48,7 +48,7 @@ from sojourn.storage.container import DAMAGE, damaged, read, write
 ESTIMATORS = {cls.__name__: cls for cls in (HSMM, SpectralHSMM, ContextTree, AnomalyDetector)}
 PLAIN = (
     *(Params, Choice, Trial, Moments, Adjacent, Gapped),
-    *(Trees, Tree, Table, ContextCounts, ContextMoments, ContextOperators, Followers),
+    *(Trees, Tree, Table, ContextCounts, ContextMoments, Followers),
     *(ContextChoice, ContextTrial),
     *(Whitening, Calibration, Norms, Evidence, Contexts, NormalSteps, Tail, Clock),
     *(Sequences, Signals, Codebook),
@@ -90,6 +90,26 @@ def _pieces_form() -> Form:
     return Form(to_dict, read)
 
 
+def _operators_form() -> Form:
+    to_dict, from_dict = dataclass_form(ContextOperators)
+
+    def read(given: dict[str, Any]) -> Any:
+        if (
+            "which" in given
+        ):  # symbols had operators of their own, or combined shared ones by `emit`
+            given = dict(given)
+            which, shared = given.pop("which"), given.pop("shared")
+            rest = np.where(which[:, None] < 0, given["emit"][:-1], 0.0)[:, : len(shared)]
+            alone = which[:, None] == np.arange(len(given["own"]))
+            given["own"] = np.concatenate([given["own"], shared])
+            given["modes"] = np.hstack([alone.astype(np.float64), rest])
+            if np.array_equal(which, np.arange(len(given["own"]))):
+                given["modes"] = np.empty((0, 0))
+        return from_dict(given)
+
+    return Form(to_dict, read)
+
+
 # The classes that may stand in a file.
 FORMS = {
     **{cls.__name__: dataclass_form(cls) for cls in PLAIN},
@@ -97,6 +117,7 @@ FORMS = {
     # Scoring needs the operators alone; the paper's own tensors are not kept.
     "Operators": dataclass_form(Operators, without=("tensors",)),
     "Pieces": _pieces_form(),
+    "ContextOperators": _operators_form(),
     **EMISSION_FORMS,
     "Discretizer": Form(Discretizer.to_arrays, Discretizer.from_arrays),
 }
