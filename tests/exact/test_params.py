@@ -7,6 +7,7 @@ import pytest
 
 from sojourn import Params, Sequences, SojournError
 from sojourn.exact.draw import _pick, sample
+from sojourn.exact.expected_counts import state_probabilities
 from sojourn.exact.forward import surprise
 from sojourn.exact.params import allows_self_transitions
 
@@ -233,6 +234,15 @@ def test_stays_of_a_sample_have_the_durations_of_the_tail():
     for k, want in ((1, 0.2), (2, 0.3), (3, 0.5 * 0.2), (5, 0.5 * 0.2 * 0.8**2)):
         assert abs(np.mean(d == k) - want) < 5 * np.sqrt(want / len(d))
     assert d.mean() == pytest.approx(p.mean_durations[0], rel=0.05)
+
+
+@pytest.mark.parametrize("end", [1e-300, 1e-200, 1e-99])
+def test_ends_that_are_all_but_impossible_leave_no_state_undefined(end):
+    one = np.ones((3, 1))
+    p = Params([1 / 3] * 3, np.full((3, 3), 1 / 3), one, np.full((3, 2), 0.5), end=[end] * 3)
+    sequences = p.sample(1, 31, rng=0)
+    assert np.isfinite(state_probabilities(p, sequences)).all()
+    assert p.log_prob(sequences)[0] == (-np.inf if end < 1e-100 else pytest.approx(-249.4, abs=0.1))
 
 
 def test_samples_to_the_end_have_the_lengths_of_the_model():

@@ -20,6 +20,7 @@ Rng = int | np.random.Generator | np.random.SeedSequence | None
 # Rows are products of divisions and sums over at most some thousands of entries: a row that is
 # farther from one than this was never normalised.
 ROW_TOLERANCE = 1e-8
+LEAST = 1e-100  # ends and tails below it are none: products with them leave the range of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,6 +320,7 @@ def _each_state(name: str, values: ArrayLike | None, n_x: int) -> NDArray[np.flo
     if high.size:
         limit = "below 1, or stays never end" if name == "tail" else "at most 1"
         raise SojournError(f"{name}[{high[0]}] is {table[high[0]]:.10g}; it must be {limit}")
+    table[table < LEAST] = 0.0
     table.flags.writeable = False
     return table
 
