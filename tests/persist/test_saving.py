@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save as serialise
 
 import sojourn as sj
+from sojourn.detect import combination
 from sojourn.estimators.hsmm import HSMM
 from sojourn.persist import saving
 from sojourn.persist.validate import check_model
@@ -220,6 +221,14 @@ def test_golden_files_of_schema_1_are_read(name):
     np.testing.assert_allclose(found, expected["log_prob"], rtol=1e-12)
     if name == "spectral":
         model.partial_fit(expected["sequences"] * 5)
+
+
+def test_a_detector_that_combined_its_evidence_otherwise_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "detector.sojourn"
+    sj.AnomalyDetector(sj.SpectralHSMM()).fit(DATA).save(path)
+    monkeypatch.setitem(combination.GROUPS["order"], "contexts", 9.0)  # as another version may
+    with pytest.raises(sj.SojournError, match=r"combined its evidence otherwise.*fit it again"):
+        sj.load(path)
 
 
 def test_a_newer_schema_is_refused_with_a_sentence(tmp_path):

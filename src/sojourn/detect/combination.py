@@ -73,6 +73,13 @@ class Evidence:
         if not fit:
             raise SojournError("the views of the detector do not fit together")
 
+    def is_combined_as_now(self) -> bool:
+        """Whether the groups follow from the views as they do in this version."""
+        at = np.arange(len(self.folds))
+        own = {name: value[self.folds, at] for name, value in self.views.items()}
+        again = learn_evidence(self.folds, own, self.views).groups
+        return all(np.allclose(self.groups[name], again[name]) for name in again)
+
     def of_views(self, values: Values, fold: int) -> Values:
         """Evidence of each view."""
         others = self.folds != fold

@@ -129,6 +129,11 @@ def check_detector(detector: Any) -> None:
         evidence, n = detector.evidence_, len(detector.calibration_.scores)
         _require(len(evidence.groups) > 0, "evidence_")
         _require(evidence.views["length"].shape == (cv, n), "evidence_")
+        if not evidence.is_combined_as_now():
+            raise SojournError(
+                "this detector was saved by a version that combined its evidence otherwise, so its "
+                "p-values would be wrong; fit it again"
+            )
         named = {name for group in GROUPS.values() for name in group}
         wanted = {*evidence.views} - named
         _require(all(wanted == {*of_fold} for of_fold in detector.whitenings_), "whitenings_")
