@@ -166,12 +166,14 @@ def test_the_command_lines_run(folder, monkeypatch, page):
     for line in lines:
         command, given = piped(line)
         done = run(command, given)
-        assert done.exit_code == 0, (line, done.output)
+        assert done.exit_code in ((0, 3) if "--check" in line else (0,)), (line, done.output)
 
 
 def piped(line):
     """The arguments of a command, and what is piped into it."""
-    before, _, command = line.rpartition("| ")
+    before, _, command = line.partition(" || ")[0].rpartition(
+        "| "
+    )  # what follows a failure is not run
     given = None
     if before:
         ends = before.replace("tail -f", "tail")  # else it would wait for more

@@ -48,7 +48,7 @@ def learned(model):
     if model.algorithm == "contexts":
         found |= {"weight": model.weight_, "trust": model.followers_.trust}
         found |= {"count": model.followers_.count, "contexts": model.trees_.past_context}
-        names = ("start", "emit", "own", "which", "shared", "restart")
+        names = ("start", "emit", "own", "modes", "restart")
     else:
         found |= {"window": model.window_, "epsilon": model.epsilon_}
         names = ("start", "B", "stop", "rest")

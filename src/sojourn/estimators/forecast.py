@@ -193,15 +193,15 @@ def remaining_time(
     if held_out is not None:
         if held_out.n_total == 0:
             raise SojournError("held_out holds no symbols; expected complete sequences")
+        parts, _ = all_prefixes(held_out)
+        predicted = _expected_rest(model, parts, coverage)[0]
+        actual = _actual_rest(model, held_out)
         if held_out.n_total < (least := (1.0 + coverage) / (1.0 - coverage)):
             warnings.warn(
                 f"held_out has {held_out.n_total} events, too few for intervals of {coverage:.0%}, "
                 f"which end at infinity; give {least:.0f} or more, of independent sequences",
                 stacklevel=3,
             )
-        parts, _ = all_prefixes(held_out)
-        predicted = _expected_rest(model, parts, coverage)[0]
-        actual = _actual_rest(model, held_out)
         estimate, low, high = _calibrated(key, predicted, actual, coverage)
     return Remaining(estimate, low, high, unit)
 

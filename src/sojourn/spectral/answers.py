@@ -83,10 +83,13 @@ def surprise(
 
 def log_prob(model: Model, sequences: Sequences, n_jobs: int | None = None) -> Floats:
     """Log-probability of each sequence, its end included where ends are predicted."""
-    scored = in_chunks(score_chunk, model, sequences, n_jobs)
-    # From start to start: symbols, the end, and the mark of the next start, which is 0
-    found = (-np.add.reduceat(part.surprise, part.flat.starts) for part in scored)
-    return np.concatenate([np.empty(0), *found])
+    found = [np.empty(0)]
+    for scored in in_chunks(score_chunk, model, sequences, n_jobs):
+        starts = scored.flat.starts
+        # Without the marks of starts as many places per sequence in any chunk: the same bits
+        places = np.delete(scored.surprise, starts - 1)
+        found.append(-np.add.reduceat(places, starts - np.arange(1, len(starts) + 1)))
+    return np.concatenate(found)
 
 
 def states_of(
