@@ -173,6 +173,8 @@ class ContextCounts:
 
     def grouped(self, trees: Trees) -> ContextCounts:
         """The counts over a coarser cut of the same trees."""
+        if _same(self.trees, trees):
+            return self
         n, m = np.uint64(self.trees.n_futures), np.uint64(trees.n_futures)
         n_o, n_cells = np.uint64(trees.n_symbols), trees.n_pasts * trees.n_futures
         past, future = np.empty(self.trees.n_pasts, np.uint64), np.empty(int(n), np.uint64)

@@ -42,6 +42,7 @@ CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
+LARGE = 1 << 21  # entries of a table from which on one size is compared at a time, for memory
 MOST_CONTEXTS = 4_000
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
@@ -239,7 +240,8 @@ def _best(
     """The best size and rank of all that was counted, then the best ridge for them."""
     cuts = {size: counts.grouped(counts.trees.cut(size)) for size in sizes} or {0.0: counts}
     walk = partial(search.walk, ranks=ranks, near=near, seed=seed)
-    walks = list(in_order(walk, [*cuts.items()], n_jobs))
+    large = len(counts.moves.keys) > LARGE
+    walks = list(in_order(walk, [*cuts.items()], 1 if large else n_jobs))
     search.trials.extend(trial for found in walks for trial in found)
     best = search.chosen
     cut = cuts[best.split_at]

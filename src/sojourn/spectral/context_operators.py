@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -130,11 +131,8 @@ def learn_operators(
     trees = counts.trees
     n_o, n_u, n_v = trees.n_symbols, trees.n_pasts, trees.n_futures
     used = np.ones(n_v, bool) if ends else _unended(counts)
-    (left, right), n = _entries(counts.pairs, n_v, used)
-    H = sp.csr_array((n, (left, right)), (n_u, n_v))
-    (left, right), n = _entries(counts.moves, n_v, used)
-    past, symbol = np.divmod(left, n_o)
-    H_o = sp.csr_array((n, (symbol * n_u + past, right)), (n_o * n_u, n_v))
+    H: Any = _matrix(counts.pairs, n_u, n_v, 1, used)
+    H_o = _matrix(counts.moves, n_u, n_v, n_o, used)
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
     # One average future more: the start of one long sequence does not exclude all other starts.
@@ -142,15 +140,20 @@ def learn_operators(
     return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
 
 
-def _entries(
-    table: Table, n_v: int, used: NDArray[np.bool_]
-) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], Floats]:
-    """Rows, columns and counts of a table, in the columns that are used."""
-    left, right = np.divmod(table.keys.astype(np.int64), n_v)
-    if used.all():
-        return (left, right), table.counts.astype(float)
-    kept = used[right]
-    return (left[kept], right[kept]), table.counts[kept].astype(float)
+def _matrix(table: Table, n_u: int, n_v: int, n_o: int, used: NDArray[np.bool_]) -> sp.csr_array:
+    """Counts by past, symbol and future with a row per symbol and past; one symbol where n_o is 1.
+
+    Futures that are not used have none. Small integers: the counts of large data are many.
+    """
+    small: Any = np.int32 if n_u * n_o < 2**31 else np.int64
+    right = (table.keys % np.uint64(n_v)).astype(small)
+    left = (table.keys // np.uint64(n_v)).astype(small)
+    left = left % n_o * n_u + left // n_o  # the symbol first
+    n = table.counts.astype(float)
+    if not used.all():
+        kept = used[right]
+        left, right, n = left[kept], right[kept], n[kept]
+    return sp.csr_array((n, (left, right)), (n_o * n_u, n_v))
 
 
 def _unended(counts: ContextCounts) -> NDArray[np.bool_]:
