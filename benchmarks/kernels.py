@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.scale import two_cores
 from sojourn import Params, Sequences
 from sojourn.exact.expected_counts import expected_counts
 from sojourn.exact.forward import log_prob
@@ -156,6 +157,7 @@ def run() -> None:
         print("\n".join(one_size(*size)), flush=True)
     print("\nThreads, 10 million symbols.")
     print("\n".join(threads()))
+    two_cores()
 
 
 if __name__ == "__main__":

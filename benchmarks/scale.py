@@ -193,10 +193,20 @@ def _copying(numbers, copies):
             copies[i] = numbers[i]
 
 
+@njit(nogil=True)
+def _vectors(numbers, _):
+    for _ in range(20_000):
+        for i in range(4096):  # which the nearest cache holds
+            numbers[i] = (numbers[i] ^ np.uint64(7)) + np.uint64(1)
+
+
 def two_cores():
-    """What a second core of this machine is worth, at best and where memory is all that counts."""
+    """What a second core of this machine is worth: at best, for vectors, and for memory alone.
+
+    Two that share the vector units of one core, as hyper-threads do, gain little from vectors.
+    """
     arrays = [(np.ones(2**23, np.uint64), np.ones(2**23, np.uint64)) for _ in range(2)]
-    for job in (_arithmetic, _copying):
+    for job in (_arithmetic, _vectors, _copying):
         times = {1: [], 2: []}
         job(*arrays[0])
         for _ in range(9):

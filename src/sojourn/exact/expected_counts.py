@@ -14,7 +14,7 @@ from sojourn.exact.filter import Codes, Floats, leaving, tables
 from sojourn.exact.layout import Rooms, evidence, longest_first, n_lanes, new_sums
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
-from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunks, each, in_order
+from sojourn.scale.threads import chunk_size, chunks, each, in_order
 from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
 
 if TYPE_CHECKING:
@@ -140,16 +140,17 @@ def expected_counts(
            [1.5, 0.5]])
     """
     total: ExpectedCounts
+    size = chunk_size(data.n_total)
     if isinstance(data, Partitions):
-        summing = Summing(partial(_chunk_runner, params, initial=initial))
+        summing = Summing(partial(_chunk_runner, params, initial=initial), size)
         total = summing.total(data.run(summing))
         return total
-    numbered, sums = chunk_bounds(data.offsets[:-1]), TreeSum(0)
+    numbered, sums = chunk_bounds(data.offsets[:-1], size), TreeSum(0)
     run = _chunk_runner(params, data, initial, labels)
     results = in_order(run, [bounds for _, bounds in numbered], n_jobs)
     for (number, _), counts in zip(numbered, results, strict=True):
         sums.push(number, counts)
-    sums.pad(data.n_total // SYMBOLS_PER_CHUNK)
+    sums.pad(data.n_total // size)
     total = sums.total()
     return total
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ MAX_CELLS = 2560
 # E is multiplied into the rows this often, and in each lane where an entry falls below the second.
 EVERY = 32
 LEAST = 2.0**-400
+LINES = 128  # bytes of two lines of the cache, which are fetched together
 
 AT_ONCE = 4  # rows that are added at once
 
@@ -129,12 +130,18 @@ def tiled(table: Floats, W: int, multiple: int = 1, more: int = 0) -> Floats:
     return found
 
 
-def aligned(*shape: int) -> Floats:
-    """Zeros that begin where a line of the cache does."""
-    size = math.prod(shape)
-    room = np.zeros(size + 8)
-    begin = -(room.ctypes.data // 8) % 8
-    return room[begin : begin + size].reshape(shape)
+def aligned(*shape: int, dtype: Any = np.float64, fill: float = 0.0) -> NDArray[Any]:
+    """An array in lines of the cache that no other array has a part of.
+
+    Two threads that write to the same line, or to neighbours, wait for each other at every step.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.zeros(size + 2 * LINES, np.uint8)
+    begin = -room.ctypes.data % LINES
+    found = room[begin : begin + size].view(dtype).reshape(shape)
+    if fill:
+        found.fill(fill)
+    return found
 
 
 def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = None) -> Evidence:
@@ -178,12 +185,12 @@ def new_forward(model: Chain, W: int) -> Forward:
         down=new_window(model),
         ahead=aligned(N),
         sums=aligned(N),
-        total=np.zeros(W),
-        flag=np.zeros(W, np.bool_),
-        scale=np.ones(W),
-        shifts=np.zeros(W, np.int64),
-        which=np.zeros(W, np.int64),
-        at=np.zeros(2, np.int64),
+        total=aligned(W),
+        flag=aligned(W, dtype=np.bool_),
+        scale=aligned(W, fill=1.0),
+        shifts=aligned(W, dtype=np.int64),
+        which=aligned(W, dtype=np.int64),
+        at=aligned(2, dtype=np.int64),
     )
 
 
@@ -195,9 +202,9 @@ def new_steps(n_rows: int, N: int, W: int) -> Steps:
         E=aligned(n_rows, N),
         out=aligned(n_rows, N),
         top=aligned(n_rows, N),
-        scale=np.ones((n_rows, W)),
-        flag=np.zeros((n_rows, W), np.bool_),
-        settled=np.zeros(n_rows, np.bool_),
+        scale=aligned(n_rows, W, fill=1.0),
+        flag=aligned(n_rows, W, dtype=np.bool_),
+        settled=aligned(n_rows, dtype=np.bool_),
     )
 
 
@@ -253,7 +260,7 @@ def new_sums(model: Chain, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
         initial=aligned(*model.init.shape),
         transition=aligned(*model.A.shape),
         duration=aligned(*model.D.shape),
-        emission=np.zeros_like(B),
+        emission=aligned(*B.shape),
         last=aligned(*model.last.shape),
         end=aligned(model.last.shape[1]),
         gamma=gamma,
@@ -272,8 +279,8 @@ def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
         waiting=aligned(1, N),
         twice=aligned(2 * N + AT_ONCE * W),
         leave=aligned(N),
-        p=np.zeros(W),
-        at=np.zeros(4, np.int64),
+        p=aligned(W),
+        at=aligned(4, dtype=np.int64),
         heads=aligned(n_heads, 3, len(window)),
     )
 
@@ -304,7 +311,7 @@ class Rooms:
 
 def new_room(model: Chain, W: int, n_rows: int, n_heads: int) -> Room:
     """Room for W lanes, steps in so many rows, and the heads of blocks."""
-    group = Group(np.zeros(W, np.int64), np.zeros(W, np.int64))
+    group = Group(aligned(W, dtype=np.int64), aligned(W, dtype=np.int64))
     steps = new_steps(n_rows, model.last.shape[1] if n_rows else 0, W)
     return group, new_forward(model, W), steps, new_sweep(model, W, n_heads)
 

@@ -28,18 +28,24 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
+def chunk_size(n_total: int) -> int:
+    """Symbols per chunk: up to four times as many where the data are large enough to share out."""
+    return SYMBOLS_PER_CHUNK * min(max(n_total >> 20, 1), 4)
+
+
 def chunks(
-    offsets: NDArray[np.int64], symbols_per_chunk: int = SYMBOLS_PER_CHUNK
+    offsets: NDArray[np.int64], symbols_per_chunk: int | None = None
 ) -> list[tuple[int, int]]:
     """Sequences ``first`` to ``last - 1`` as (first, last), about so many symbols in each chunk.
 
     A chunk is closed by the sequence that reaches this many symbols; sequences are not cut.
     """
     n = len(offsets) - 1
+    size = chunk_size(int(offsets[-1])) if symbols_per_chunk is None else symbols_per_chunk
     bounds = []
     first = 0
     while first < n:
-        last = min(int(np.searchsorted(offsets, offsets[first] + symbols_per_chunk)), n)
+        last = min(int(np.searchsorted(offsets, offsets[first] + size)), n)
         bounds.append((first, last))
         first = last
     return bounds
