@@ -204,7 +204,9 @@ def lay_out(pieces: Pieces, n_symbols: int) -> Flat:
     starts = np.cumsum(lengths + 2) - lengths - 1
     codes, first, last = (np.empty(size, np.int32) for _ in range(3))
     where = (pieces.begins, pieces.ends, pieces.fresh, pieces.closed)
-    _lay_out(pieces.codes, *where, n_symbols, codes, first, last)
+    given = pieces.codes.view()
+    given.flags.writeable = False  # one type, compiled once
+    _lay_out(given, *where, n_symbols, codes, first, last)
     return Flat(codes, first, last, starts, starts + lengths + pieces.closed)
 
 
