@@ -94,18 +94,16 @@ def _operators_form() -> Form:
     to_dict, from_dict = dataclass_form(ContextOperators)
 
     def read(given: dict[str, Any]) -> Any:
-        if (
-            "which" in given
-        ):  # symbols had operators of their own, or combined shared ones by `emit`
-            given = dict(given)
-            which, shared = given.pop("which"), given.pop("shared")
-            rest = np.where(which[:, None] < 0, given["emit"][:-1], 0.0)[:, : len(shared)]
-            alone = which[:, None] == np.arange(len(given["own"]))
-            given["own"] = np.concatenate([given["own"], shared])
-            given["modes"] = np.hstack([alone.astype(np.float64), rest])
-            if np.array_equal(which, np.arange(len(given["own"]))):
-                given["modes"] = np.empty((0, 0))
-        return from_dict(given)
+        if "which" not in given:
+            return from_dict(given)
+        # Symbols had operators of their own, or combined shared ones by `emit`.
+        which, shared, own = given["which"], given["shared"], given["own"]
+        kept = {name: given[name] for name in given if name not in ("which", "shared", "own")}
+        if (which >= 0).all():
+            return from_dict(kept | {"own": own[which], "modes": np.empty((0, 0))})
+        rest = np.where(which[:, None] < 0, given["emit"][:-1], 0.0)[:, : len(shared)]
+        modes = np.hstack([which[:, None] == np.arange(len(own)), rest])
+        return from_dict(kept | {"own": np.concatenate([own, shared]), "modes": modes})
 
     return Form(to_dict, read)
 
