@@ -475,8 +475,10 @@ def test_compiling_is_announced_once_and_on_a_terminal_only(monkeypatch, capsys,
     assert capsys.readouterr().err.count("compiling for this processor") == times
 
 
-def test_scores_do_not_depend_on_the_sequences_beside_them():
-    p = replace(Params.random(3, 5, 4, rng=0), tail=[0.5, 0, 0.9])
+@pytest.mark.parametrize("size", [(3, 5, 4), (9, 2, 3), (17, 1, 4), (2, 40, 3)])
+def test_scores_do_not_depend_on_the_sequences_beside_them(size):
+    tail = np.random.default_rng(0).choice([0.0, 0.5, 0.9], size[0])
+    p = replace(Params.random(*size, rng=0), tail=tail)
     X = p.sample(60, np.arange(1, 121, 2), rng=1)
     alone = np.concatenate([log_prob(p, X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_array_equal(log_prob(p, X), alone)

@@ -39,41 +39,40 @@ from sojourn.exact.lanes import (
     INNER,
     KERNEL,
     U,
-    add_both,
-    add_products,
     add_up,
     ending_in,
+    entry,
     forward_steps,
     log_of,
+    mixed,
     move,
     multiply_rows,
+    of_state,
+    row_sum,
     set_group,
+    two_row_sums,
 )
 from sojourn.exact.layout import EVERY
+from sojourn.exact.vectors import WIDTH, fma, least, load, splat, store, where_above
 
 # A posterior is the rest of what enters a state and leaves it: below this it is rounding, and zero.
 _TINY = 1e-14
 
 
 @njit(**INLINE)
-def _add_outer(sums, n, factors, row, source, start, stride) -> None:  # type: ignore[no-untyped-def]
-    """Add factors[row] source[start + j stride :] to row j, for the first n."""
-    N, at = U(factors.shape[1]), U(start)
-    for j in range(n):
-        for i in range(N):
-            sums[j, i] += factors[row, i] * source[at + i]
-        at += U(stride)
+def add_at(sums, at, a, b) -> None:  # type: ignore[no-untyped-def]
+    """Add a b to the eight sums from a place on."""
+    store(sums, at, fma(a, b, load(sums, at)))
 
 
-@njit(**INLINE)
-def _add_outer_twice(sums, n, factors, row, after, source, start) -> None:  # type: ignore[no-untyped-def]
-    """The same for two steps, this one and the one after it."""
-    N, at = U(factors.shape[1]), U(start)
-    for j in range(n):
-        at1 = at + N
-        for i in range(N):
-            sums[j, i] += factors[row, i] * source[at + i] + after[0, i] * source[at1 + i]
-        at = at1
+@njit(**INNER)
+def _add_durations(duration, n, factors, G, start) -> None:  # type: ignore[no-untyped-def]
+    """Add the factors, times rows of G from the start on, to the first n rows."""
+    N = duration.shape[1]
+    for h in range(0, N, WIDTH):
+        v = load(factors, h)
+        for j in range(h, n * N, N):
+            add_at(duration, j, v, load(G, start + j))
 
 
 @njit(**INNER)
@@ -85,7 +84,7 @@ def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ign
     for l in range(W):
         if group.lengths[l] != t + 1 or sweep.p[l] <= 0.0:
             continue
-        for x in range(N // W):
+        for x in range(model.n_x):
             i = x * W + l
             value = steps.E[row, i] / sweep.p[l]
             if model.stop.size > 0:
@@ -117,136 +116,134 @@ def _unsettle(model, steps, row, sweep) -> None:  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _add_states(rows, begins, lengths, t, b, row, post, emission, gamma) -> None:  # type: ignore[no-untyped-def]
+def _add_states(rows, begins, lengths, t, b, row, n_x, post, emission, gamma) -> None:  # type: ignore[no-untyped-def]
     """Add the posteriors of step t to the emissions, and write them if they are wanted."""
-    W, N = lengths.size, post.size
-    for i in range(N):
-        post[i] = post[i] if post[i] > _TINY and b[row, i] > 0.0 else 0.0
+    W, zero = lengths.size, splat(0.0)
+    for h in range(0, post.size, WIDTH):
+        v = load(post, h)
+        v = where_above(v, splat(_TINY), v)
+        store(post, h, where_above(load(b, row + h), zero, v))
     for l in range(W):
         if t >= lengths[l]:
             continue
         at = begins[l] + t
-        code = rows[at] if rows[at] >= 0 else emission.shape[0] - 1
-        for x in range(N // W):
-            emission[code, x] += post[x * W + l]
+        code = U(rows[at] if rows[at] >= 0 else emission.shape[0] - 1)
+        for x in range(U(n_x)):
+            emission[code, x] += post[x * U(W) + U(l)]
         if gamma.size > 0:
             everything = 0.0
-            for x in range(N // W):
+            for x in range(n_x):
                 everything += post[x * W + l]
             share = 1.0 / everything if everything > 0.0 else 0.0
-            for x in range(N // W):
+            for x in range(n_x):
                 gamma[at, x] = post[x * W + l] * share
 
 
 @njit(**INLINE)
-def _look_ahead(D, n, G, H, ahead, waiting, at, t, f, row, duration) -> None:  # type: ignore[no-untyped-def]
+def _look_ahead(model, sweep, t, f, row, duration, W) -> None:  # type: ignore[no-untyped-def]
     """Durations below n_d of the stays that begin at t: their part of H, and their counts.
 
     Two steps share one reading of the rows, where G is not rescaled between them: the sums of an
     even step are made with those of the odd one after it, and the counts of an odd one wait.
     """
-    N = H.size
-    start = U(at[0] * N)
-    if t % 2:
-        for i in range(N):
-            H[i], ahead[i] = 0.0, 0.0
-        add_both(H, ahead, D, G, start)
-        for i in range(N):
-            waiting[0, i] = f[row, i]
-        at[2], at[3] = 1, 1
-        return
-    if not at[3]:
-        for i in range(N):
-            ahead[i] = 0.0
-        add_products(ahead, D, 1, G, start + U(N), N)
-    for i in range(N):
-        H[i] = ahead[i] + D[0, i] * G[start + U(i)]
-    if at[2]:
-        _add_outer_twice(duration, n, f, row, waiting, G, start)
-    else:
-        _add_outer(duration, n, f, row, G, start, N)
-    at[2], at[3] = 0, 0
+    G, H, ahead, waiting, at = sweep.G, sweep.H, sweep.ahead, sweep.waiting, sweep.at
+    D, n, P, N = model.D, model.n, model.last.shape[1], H.size
+    start, even = at[0] * N, n + n % 2
+    for q in range(0, model.n_x, WIDTH if W == 1 else 1):
+        for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
+            here = load(f, row + h)
+            if t % 2:
+                store(H, h, two_row_sums(D, q, P, G, start + h, even, N, W, ahead, h))
+                store(waiting, h, here)
+                continue
+            s = load(ahead, h) if at[1] else row_sum(D, q + P, P, G, start + N + h, even, N, W)
+            store(H, h, fma(entry(D, q, W), load(G, start + h), s))
+            if not at[2]:
+                for j in range(h, n * N, N):
+                    add_at(duration, j, here, load(G, start + j))
+                continue
+            late, g = load(waiting, h), load(G, start + h)
+            for j in range(h, n * N, N):
+                s = fma(here, g, load(duration, j))
+                g = load(G, start + j + N)
+                store(duration, j, fma(late, g, s))
+    at[1] = at[2] = t % 2
 
 
 @njit(**INNER, inline="always")
 def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # type: ignore[no-untyped-def]
     """Backward over steps first to last - 1, adding up what is expected to happen there."""
-    G, V, post, H, ahead, waiting, twice, leave, _, at, _ = sweep
+    G, V, post, H, _, waiting, w, _, at, _ = sweep
     f, b, E, out, top, _, _, settled = steps
     _, initial, transition, duration, emission, last_sums, _, gamma = sums
-    _, _, AT, D, _, _, last_D, _, _, n = model
+    _, _, AT, _, _, last_D, _, _, n_x, n = model
     begins, lengths = group
-    rows = evidence.rows
-    N, W = V.size, lengths.size
-    at[1] = last - first
+    N, W, P = V.size, lengths.size, last_D.shape[1]
+    stride, width = (WIDTH if W == 1 else 1), max(W, WIDTH)
     for t in range(last - 1, first - 1, -1):
-        row, before = at[1], at[1] - 1
-        start = U(at[0] * N)
+        row = (t - first + 1) * N
+        before, start = row - N, at[0] * N
         begins_here = False
         if t + 1 >= lengths[W - 1]:
             for l in range(W):
                 begins_here = begins_here or lengths[l] == t + 1
-        if at[2] and (begins_here or settled[row] or t == 0):
-            _add_outer(duration, n, waiting, 0, G, start + U(N), N)
+        settles = settled[t - first + 1]
+        if at[2] and (begins_here or settles or t == 0):
+            _add_durations(duration, n, waiting, G, start + N)
             at[2] = 0
         if begins_here:
-            at[3] = 0
-            _begin_lanes(model, group, steps, row, t, sweep, sums)
-        _add_states(rows, begins, lengths, t, b, row, post, emission, gamma)
-        if settled[row]:
-            _unsettle(model, steps, row, sweep)
+            at[1] = 0
+            _begin_lanes(model, group, steps, t - first + 1, t, sweep, sums)
+        _add_states(evidence.rows, begins, lengths, t, b, row, n_x, post, emission, gamma)
+        if settles:
+            _unsettle(model, steps, t - first + 1, sweep)
         if t == 0:
-            for i in range(N):
-                initial[n, i] += V[i]
-            for j in range(n):
-                for i in range(N):
-                    initial[j, i] += G[start + U(j * N) + U(i)]
+            for h in range(0, N, WIDTH):
+                add_at(initial, n * N + h, splat(1.0), load(V, h))
+                for j in range(h, n * N, N):
+                    add_at(initial, j, splat(1.0), load(G, start + j))
             break
         if n > 0:
-            _look_ahead(D, n, G, H, ahead, waiting, at, t, f, row, duration)
-        else:
-            for i in range(N):
-                H[i] = 0.0
-        for i in range(N):
-            H[i] += last_D[0, i] * V[i]
-            last_sums[0, i] += f[row, i] * V[i]
-        for i in range(N):
-            post[i] -= f[row, i] * H[i]
-            twice[i] = min(H[i] / E[before, i], CEILING)  # w
-        for i in range(U(N)):
-            twice[U(N) + i] = twice[i]
-        for i in range(N):
-            leave[i] = 0.0
-        add_products(leave, AT, 0, twice, 0, W)
-        _add_outer(transition, N // W, out, before, twice, 0, W)
-        for i in range(N):
-            post[i] += out[before, i] * leave[i]
-            leave[i] = min(E[before, i] * leave[i], CEILING)
-        for i in range(N):
-            last_sums[1, i] += top[before, i] * V[i]
-        end = start + U(max(n - 1, 0) * N)
-        if n > 0:
-            for i in range(N):
-                last_sums[2, i] += top[before, i] * G[end + U(i)]
-            for i in range(N):
-                V[i] = last_D[1, i] * V[i] + last_D[2, i] * G[end + U(i)]
-        else:
-            for i in range(N):
-                V[i] = last_D[1, i] * V[i] + leave[i]
+            _look_ahead(model, sweep, t, f, row, duration, W)
+        for q in range(0, n_x, stride):
+            for h in range(q * W, q * W + width, WIDTH):
+                v, here = load(V, h), load(f, row + h)
+                s = entry(last_D, q, W) * v
+                if n > 0:
+                    s = s + load(H, h)
+                add_at(last_sums, h, here, v)
+                store(post, h, load(post, h) - here * s)
+                store(w, h, least(s / load(E, before + h), splat(CEILING)))
+        end = start + max(n - 1, 0) * N
         if at[0] == 0:
             move(G, n, N)
             at[0] = EVERY
+            end += EVERY * N
         at[0] -= 1
-        start = U(at[0] * N)
-        for i in range(N):
-            G[start + U(i)] = leave[i]
-        at[1] -= 1
+        start = at[0] * N
+        for q in range(0, n_x, stride):
+            for l in range(0, width, WIDTH):
+                h = q * W + l
+                leave, into = mixed(AT, q, P, n_x, w, l, W), load(w, h)
+                for y in range(n_x):
+                    add_at(transition, y * N + h, of_state(out, before + y * W + l, W), into)
+                store(post, h, fma(load(out, before + h), leave, load(post, h)))
+                leave = least(load(E, before + h) * leave, splat(CEILING))
+                v, above = load(V, h), load(top, before + h)
+                add_at(last_sums, N + h, above, v)
+                g = leave
+                if n > 0:
+                    g = load(G, end + h)
+                    add_at(last_sums, 2 * N + h, above, g)
+                    g = entry(last_D, 2 * P + q, W) * g
+                store(V, h, fma(entry(last_D, P + q, W), v, g))
+                store(G, start + h, leave)
 
 
 @njit(**INNER)
 def _finish_lanes(model, group, forward, t, order, k, sweep, log_probs) -> None:  # type: ignore[no-untyped-def]
     """The probabilities of the sequences whose last step is t, and of their states there."""
-    W, n_x = sweep.p.size, sweep.post.size // sweep.p.size
+    W, n_x = sweep.p.size, model.n_x
     add_up(model, forward)
     for l in range(W):
         if group.lengths[l] != t + 1:
@@ -277,7 +274,6 @@ def _keep_head(forward, steps, head, save) -> None:  # type: ignore[no-untyped-d
         for i in range(N):
             forward.E[i], forward.top[i] = rest[i], rest[N + i]
             forward.ahead[i], forward.out[i] = rest[2 * N + i], rest[3 * N + i]
-            forward.out[N + i] = forward.out[i]
     rest[4 * N] = at[0]
     for i in range(size):
         head[0, i], head[1, i] = forward.recent[i], forward.down[i]
@@ -305,7 +301,7 @@ def run_chunk(model, evidence, order, group, forward, steps, sweep, sums):  # ty
             sweep.post[i], sweep.V[i] = 0.0, 0.0
         for i in range(sweep.G.size):
             sweep.G[i] = 0.0
-        sweep.at[0], sweep.at[2], sweep.at[3] = EVERY, 0, 0
+        sweep.at[0], sweep.at[1], sweep.at[2] = EVERY, 0, 0
         T, alive = group.lengths[0], n
         size = steps.f.shape[0] - 1 if wanted else max(T, 1)
         n_blocks = (T + size - 1) // size

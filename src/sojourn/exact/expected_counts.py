@@ -74,17 +74,16 @@ def _chunk_runner(
     posterior = np.empty((0, 0)) if gamma is None else gamma
     rooms, (n_x, n_d) = Rooms(model, params), params.duration.shape
     A = leaving(params)[0]
-    states = np.arange(n_x)
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
         lengths = np.diff(offsets[first : last + 1])
         W, longest = n_lanes(last - first, n_x * n_d), int(lengths.max())
         B, top = observed.rows(model.B, first, last)
-        sums = new_sums(rooms.chain(W), B, log_probs, posterior)
+        sums = new_sums(rooms.chain, W, B, log_probs, posterior)
         seen, order = evidence(observed.codes, offsets, B, labels), longest_first(offsets, *bounds)
         with rooms.room(W, max(longest, 1)) as room:
-            run_chunk(rooms.chain(W), seen, order, *room, sums)
+            run_chunk(rooms.chain, seen, order, *room, sums)
         observed.add_tops(log_probs, top, first, last)
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
@@ -93,14 +92,12 @@ def _chunk_runner(
             emission = np.stack([np.ascontiguousarray(emission.T).sum(axis=1), np.zeros(n_x)])
 
         def over_lanes(table: Floats) -> Floats:
-            return np.asarray(table.reshape(*table.shape[:-1], n_x, W).sum(axis=-1))
+            return np.asarray(table[..., : n_x * W].reshape(*table.shape[:-1], n_x, W).sum(axis=-1))
 
-        changes = np.empty((n_x, n_x))
-        changes[states, (states + states[:, None]) % n_x] = over_lanes(sums.transition)[:n_x]
-        changes *= A
+        changes = A * over_lanes(sums.transition)
         end, (entered, held, down) = over_lanes(sums.end), over_lanes(sums.last)
         held, down = model.hold * (held, down)
-        duration = np.vstack([over_lanes(sums.duration)[: n_d - 1], entered]).T
+        duration = np.vstack([over_lanes(sums.duration), entered]).T
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
             initial=model.init * over_lanes(sums.initial).T,

@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from sojourn.exact.params import Params
 
 
-# A sequence of so many symbols is scored alone, under a model of many steps: few are as long, so
-# lanes would stay empty.
-LONG, MANY_STEPS = 1 << 14, 16
-
-
 class Outputs(NamedTuple):
     """What a forward pass fills; an empty array is not wanted."""
 
@@ -110,20 +105,15 @@ def log_prob(
 
     @cache
     def sums(W: int) -> Sums:  # of which only log-probabilities are wanted
-        return new_sums(rooms.chain(W), model.B, out, np.empty((0, 0)))
+        return new_sums(rooms.chain, W, model.B, out, np.empty((0, 0)))
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(model.B, *bounds)
         order = longest_first(offsets, *bounds)
-        lengths = offsets[order + 1] - offsets[order]
-        n_long = int((lengths >= LONG).sum()) if params.max_duration >= MANY_STEPS else 0
-        for i in order[:n_long]:
-            one = model._replace(B=B), observed.codes, offsets, p_empty(params), i, i + 1
-            _filter_chunk(*one, Outputs(out))
-        W = n_lanes(len(order) - n_long, params.duration.size)
+        W = n_lanes(len(order), params.duration.size)
         seen = evidence(observed.codes, offsets, B)
         with rooms.room(W, 0) as room:
-            run_chunk(rooms.chain(W), seen, order[n_long:], *room, sums(W))
+            run_chunk(rooms.chain, seen, order, *room, sums(W))
         observed.add_tops(out, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)

@@ -1,8 +1,10 @@
 """One step of the forward pass, for several sequences side by side.
 
 A step of one sequence waits for the step before it. So W sequences advance together, one per
-*lane*: arrays have the state and then the lane as their last axis, N = n_x W numbers in a row, and
-each operation is one over whole rows.
+*lane*, and each operation is one on vectors of eight numbers (`vectors`). Arrays have the state and
+then the lane as their last axis, N = n_x W numbers in a row. W is a multiple of eight, and a vector
+has eight lanes of one state; or W is one, rows are padded, and a vector has eight states. Loops run
+over the columns q of the tables, from which vectors begin, and over the places h of a row.
 
 Cells are not kept. What entered each state in the last n = n_d - 1 steps determines what leaves it:
 with E_t[x] the product of all emissions b_1(x) ... b_t(x), which the stays in x share,
@@ -12,9 +14,7 @@ with E_t[x] the product of all emissions b_1(x) ... b_t(x), which the stays in x
     g_t[x]   = (1 - tail[x]) top_t-1[x]                       begins to count down from n_d - 1
     top_t[x] = D[x, n] f_t[x] + tail[x] top_t-1[x]            n_d steps remain, or more
 
-so a step reads the last n rows of f and writes one. The next states are found the same way: with
-the states of `out` written twice in a row, the one that is k after x is k W further on, and f is a
-sum over k of rows of A by rows of `out` that begin W apart (`add_products`).
+so a step reads the last n rows of f and writes one.
 
 Every 32 steps, and where an entry of E falls below 2^-400, E is multiplied into f, g
 and top, and these are scaled by a power of two, which costs no precision. When that happens depends
@@ -31,6 +31,7 @@ import numpy as np
 from numba import njit
 
 from sojourn.exact.layout import AT_ONCE, EVERY, LEAST
+from sojourn.exact.vectors import WIDTH, any_below, fma, least, load, splat, spread, store
 
 # Sums are in the order in which they are written, so that they do not depend on the lanes.
 KERNEL: dict[str, Any] = {
@@ -57,43 +58,61 @@ U = np.uint64  # unsigned: the loops need no test for negative indices
 
 
 @njit(**INLINE)
-def add_products(sums, table, first, source, start, stride) -> None:  # type: ignore[no-untyped-def]
-    """Add Σ_j table[first + j] source[start + j stride :], a sum of products of rows."""
-    N, step, at = U(sums.size), U(stride), U(start)
-    for j in range(first, first + table.shape[0] // AT_ONCE * AT_ONCE, AT_ONCE):
-        at1 = at + step
-        at2 = at1 + step
-        at3 = at2 + step
-        for i in range(N):
-            sums[i] += (table[j, i] * source[at + i] + table[j + 1, i] * source[at1 + i]) + (
-                table[j + 2, i] * source[at2 + i] + table[j + 3, i] * source[at3 + i]
-            )
-        at = at3 + step
+def entry(table, at, W):  # type: ignore[no-untyped-def]
+    """A number of a table for all lanes; or, with one lane, those of eight states from it on."""
+    return load(table, at) if W == 1 else spread(table, at)
 
 
 @njit(**INLINE)
-def add_both(sums, ahead, table, source, start) -> None:  # type: ignore[no-untyped-def]
-    """The same, and for the next step, which has each row one row further: one reading of both."""
-    N, at = U(sums.size), U(start)
-    for j in range(0, table.shape[0] // AT_ONCE * AT_ONCE, AT_ONCE):
-        at1 = at + N
-        at2 = at1 + N
-        at3 = at2 + N
-        for i in range(N):
-            s0, s1, s2, s3 = source[at + i], source[at1 + i], source[at2 + i], source[at3 + i]
-            d1, d2, d3 = table[j + 1, i], table[j + 2, i], table[j + 3, i]
-            sums[i] += (table[j, i] * s0 + d1 * s1) + (d2 * s2 + d3 * s3)
-            ahead[i] += (d1 * s0 + d2 * s1) + (d3 * s2 + table[j + 4, i] * s3)
-        at = at3 + N
+def of_state(numbers, at, W):  # type: ignore[no-untyped-def]
+    """Of one state, the numbers of eight lanes; or, with one lane, its number eight times."""
+    return spread(numbers, at) if W == 1 else load(numbers, at)
+
+
+@njit(**INLINE)
+def mixed(table, q, P, n_x, numbers, at, W):  # type: ignore[no-untyped-def]
+    """Σ_y table[y, q] numbers[y], a sum over states."""
+    s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    for y in range(0, n_x, AT_ONCE):
+        j, k = y * P + q, at + y * W
+        s0 = fma(entry(table, j, W), of_state(numbers, k, W), s0)
+        s1 = fma(entry(table, j + P, W), of_state(numbers, k + W, W), s1)
+        s2 = fma(entry(table, j + 2 * P, W), of_state(numbers, k + 2 * W, W), s2)
+        s3 = fma(entry(table, j + 3 * P, W), of_state(numbers, k + 3 * W, W), s3)
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(**INLINE)
+def row_sum(table, q, P, window, at, n, N, W):  # type: ignore[no-untyped-def]
+    """Σ_j table[j, q] window[j], a sum over the first n rows of both; n is even."""
+    s0, s1 = splat(0.0), splat(0.0)
+    for j in range(0, n, 2):
+        s0 = fma(entry(table, j * P + q, W), load(window, at + j * N), s0)
+        s1 = fma(entry(table, j * P + P + q, W), load(window, at + j * N + N), s1)
+    return s0 + s1
+
+
+@njit(**INLINE)
+def two_row_sums(table, q, P, window, at, n, N, W, ahead, h):  # type: ignore[no-untyped-def]
+    """The same, and into `ahead` that of the next step, which has each row one row further."""
+    s0, s1, a0, a1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    d0 = entry(table, q, W)
+    for j in range(0, n, 2):
+        v0, v1 = load(window, at + j * N), load(window, at + j * N + N)
+        d1, d2 = entry(table, (j + 1) * P + q, W), entry(table, (j + 2) * P + q, W)
+        s0, s1 = fma(d0, v0, s0), fma(d1, v1, s1)
+        a0, a1 = fma(d1, v0, a0), fma(d2, v1, a1)
+        d0 = d2
+    store(ahead, h, a0 + a1)
+    return s0 + s1
 
 
 @njit(**INNER)
 def move(window, n, N) -> None:  # type: ignore[no-untyped-def]
     """Move the first n rows to the end, so that there are free ones before them."""
-    for j in range(n - 1, -1, -1):  # from the end: the two places may overlap
-        source, target = U(j * N), U((EVERY + j) * N)
-        for i in range(U(N)):
-            window[target + i] = window[source + i]
+    for i in range((n - 1) * N, -1, -N):  # from the end: the two places may overlap
+        for h in range(i, i + N, WIDTH):
+            store(window, EVERY * N + h, load(window, h))
 
 
 @njit(**INLINE)
@@ -102,12 +121,12 @@ def read_factors(rows, labels, B, begins, lengths, t, which, b) -> None:  # type
 
     A lane whose sequence has ended reads ones. A known label rules all other states out.
     """
-    n_x, W, ones = B.shape[1], which.size, B.shape[0] - 1
+    n_x, W, ones = U(B.shape[1]), U(which.size), B.shape[0] - 1
     for l in range(W):
         k = ones
         if t < lengths[l] and rows[begins[l] + t] >= 0:
             k = rows[begins[l] + t]
-        which[l] = k
+        which[l] = U(k)
     for x in range(n_x):
         for l in range(W):
             b[x * W + l] = B[which[l], x]
@@ -115,17 +134,17 @@ def read_factors(rows, labels, B, begins, lengths, t, which, b) -> None:  # type
         for l in range(W):
             label = labels[begins[l] + t] if t < lengths[l] else -1
             for x in range(n_x):
-                if label >= 0 and x != label:
+                if label >= 0 and x != U(label):
                     b[x * W + l] = 0.0
 
 
 @njit(**INNER)
 def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
     """Put into flag whether a lane is to be settled; returns whether any is."""
-    W, regular, n_low = flag.size, t % EVERY == 0 and t > 0, 0
-    for i in range(E.size):
-        n_low += E[i] < LEAST
-    if not (regular or n_low):
+    W, regular, low = flag.size, t % EVERY == 0 and t > 0, False
+    for h in range(0, E.size, WIDTH):
+        low = any_below(load(E, h), splat(LEAST)) or low
+    if not (regular or low):
         return False
     for l in range(W):
         flag[l] = regular
@@ -137,18 +156,19 @@ def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
 @njit(**INNER)
 def add_up(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Sums of the cells of each state, without E, and of alpha in each lane."""
-    sums, total, top, E = forward.sums, forward.total, forward.top, forward.E
-    N, W = sums.size, total.size
-    start = forward.at[0] * N
-    for i in range(N):
-        sums[i] = top[i]
-    add_products(sums, model.ones, 0, forward.down, start, N)
-    add_products(sums, model.S, 0, forward.recent, start, N)
+    sums, total, E = forward.sums, forward.total, forward.E
+    N, W, P, n_x, n = sums.size, total.size, model.last.shape[1], model.n_x, model.n
+    for q in range(0, n_x, WIDTH if W == 1 else 1):
+        for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
+            at = forward.at[0] * N + h
+            s = row_sum(model.S, q, P, forward.recent, at, n + n % 2, N, W)
+            for j in range(n):
+                s = s + load(forward.down, at + j * N)
+            store(sums, h, s + load(forward.top, h))
     for l in range(W):
         total[l] = 0.0
-    for x in range(N // W):
-        for l in range(W):
-            total[l] += E[x * W + l] * sums[x * W + l]
+        for i in range(l, n_x * W, W):
+            total[l] += E[i] * sums[i]
 
 
 @njit(**INNER)
@@ -176,38 +196,38 @@ def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
 @njit(**INNER)
 def multiply_rows(window, factor, first, n) -> None:  # type: ignore[no-untyped-def]
     """Multiply n rows, from the first on, by the factors; to no more than `CEILING`."""
-    N = U(factor.size)
-    for j in range(n):
-        at = U(first + j) * N
-        for i in range(N):
-            window[at + i] = min(window[at + i] * factor[i], CEILING)
+    N = factor.size
+    for at in range(first * N, (first + n) * N, N):
+        for h in range(0, N, WIDTH):
+            v = least(load(window, at + h) * load(factor, h), splat(CEILING))
+            store(window, at + h, v)
 
 
 @njit(**INNER)
 def _begin(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Before the first step: what ends n - 1 - j steps from it has begun to count down j ago."""
-    N, n = forward.E.size, model.n
+    N, W, P, n = forward.E.size, forward.flag.size, model.last.shape[1], model.n
     forward.at[0] = EVERY
-    for j in range(n):
-        for i in range(N):
-            forward.recent[(EVERY + j) * N + i] = 0.0
-            forward.down[(EVERY + j) * N + i] = model.init[n - 1 - j, i]
-    for i in range(N):
-        forward.top[i] = model.init[n, i]
-        forward.f[i] = 0.0
-        forward.E[i] = forward.b[i]
+    for q in range(0, model.n_x, WIDTH if W == 1 else 1):
+        for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
+            for j in range(n):
+                store(forward.recent, (EVERY + j) * N + h, splat(0.0))
+                store(forward.down, (EVERY + j) * N + h, entry(model.init, (n - 1 - j) * P + q, W))
+            store(forward.top, h, entry(model.init, n * P + q, W))
+            store(forward.f, h, splat(0.0))
+            store(forward.E, h, load(forward.b, h))
 
 
 @njit(**INNER, inline="always")
 def forward_steps(model, evidence, group, forward, steps, origin, first, last):  # type: ignore[no-untyped-def]
     """Steps first to last - 1 of a group, from the one before; kept in rows from origin on."""
-    f, b, E, out, top, recent, down, ahead, sums, _, flag, scale, _, which, at = forward
+    f, b, E, out, top, recent, down, ahead, _, _, flag, scale, _, which, at = forward
     kept_f, kept_b, kept_E, kept_out, kept_top, kept_scale, kept_flag, kept_settled = steps
     rows, labels, _, B = evidence
     begins, lengths = group
-    _, A, _, D, _, _, ends, _, _, n = model
-    N, W = E.size, flag.size
-    at[1] = first - origin
+    _, A, _, D, _, ends, _, _, n_x, n = model
+    N, W, P = E.size, flag.size, ends.shape[1]
+    stride, width = (WIDTH if W == 1 else 1), max(W, WIDTH)
     for t in range(first, last):
         read_factors(rows, labels, B, begins, lengths, t, which, b)
         if t == 0:
@@ -218,53 +238,45 @@ def forward_steps(model, evidence, group, forward, steps, origin, first, last): 
                 move(down, n, N)
                 at[0] = EVERY
             at[0] -= 1
-            start = U(at[0] * N)
-            for i in range(N):
-                sums[i] = 0.0
-            add_products(sums, A, 0, out, 0, W)
-            for i in range(N):
-                f[i] = sums[i] / E[i]
-                E[i] *= b[i]
-            for i in range(N):
-                recent[start + U(i)] = f[i]
-                down[start + U(i)] = ends[2, i] * top[i]
-            for i in range(N):
-                top[i] = ends[0, i] * f[i] + ends[1, i] * top[i]
+            start = at[0] * N
+            for q in range(0, n_x, stride):
+                for l in range(0, width, WIDTH):
+                    h = q * W + l
+                    e, before = load(E, h), load(top, h)
+                    v = mixed(A, q, P, n_x, out, l, W) * (splat(1.0) / e)
+                    store(E, h, e * load(b, h))
+                    store(f, h, v)
+                    store(recent, start + h, v)
+                    store(down, start + h, entry(ends, 2 * P + q, W) * before)
+                    held = entry(ends, P + q, W) * before
+                    store(top, h, fma(entry(ends, q, W), v, held))
         settled = _to_settle(E, flag, t)
         if settled:
             _settle(model, forward)
-        if n == 0:
-            for i in range(N):
-                sums[i] = top[i]
-        else:
-            start = U(at[0] * N)
-            end = start + U((n - 1) * N)
-            if t % 2:
-                for i in range(N):
-                    sums[i] = ahead[i] + D[0, i] * recent[start + U(i)]
-            else:
-                for i in range(N):
-                    sums[i], ahead[i] = 0.0, 0.0
-                add_both(sums, ahead, D, recent, start)
-            for i in range(N):
-                sums[i] += down[end + U(i)]
-        for i in range(N):
-            out[i] = E[i] * sums[i]
-        for i in range(U(N)):
-            out[U(N) + i] = out[i]
+        start, row = at[0] * N, (t - origin) * N
+        for q in range(0, n_x, stride):
+            for h in range(q * W, q * W + width, WIDTH):
+                if n == 0:
+                    s = load(top, h)
+                elif t % 2:
+                    s = fma(entry(D, q, W), load(recent, start + h), load(ahead, h))
+                    s = s + load(down, start + (n - 1) * N + h)
+                else:
+                    s = two_row_sums(D, q, P, recent, start + h, n + n % 2, N, W, ahead, h)
+                    s = s + load(down, start + (n - 1) * N + h)
+                v = load(E, h) * s
+                store(out, h, v)
+                if kept_f.size > 0:
+                    store(kept_f, row + h, load(f, h))
+                    store(kept_b, row + h, load(b, h))
+                    store(kept_E, row + h, load(E, h))
+                    store(kept_out, row + h, v)
+                    store(kept_top, row + h, load(top, h))
         if kept_f.size > 0:
-            row = at[1]
-            for i in range(N):
-                kept_f[row, i], kept_b[row, i] = f[i], b[i]
-            for i in range(N):
-                kept_E[row, i], kept_out[row, i] = E[i], out[i]
-            for i in range(N):
-                kept_top[row, i] = top[i]
-            kept_settled[row] = settled
+            kept_settled[t - origin] = settled
             if settled:
                 for l in range(W):
-                    kept_flag[row, l], kept_scale[row, l] = flag[l], scale[l]
-            at[1] += 1
+                    kept_flag[t - origin, l], kept_scale[t - origin, l] = flag[l], scale[l]
 
 
 @njit(**INNER)

@@ -1,6 +1,7 @@
 """What the kernels in lanes read and write: tables and evidence laid out for W lanes, and room.
 
-Arrays have the state and then the lane as their last axis, N = n_x W numbers in a row.
+Arrays have the state and then the lane as their last axis, N = n_x W numbers in a row, padded to a
+multiple of eight.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.exact.filter import Codes, Floats, Offsets, Tables, leaving, p_empty
+from sojourn.exact.vectors import WIDTH
 
 if TYPE_CHECKING:
     from sojourn.exact.params import Params
@@ -36,20 +37,17 @@ _CHECKPOINT_BYTES = 1 << 26
 
 
 class Chain(NamedTuple):
-    """A model without its emissions, each number repeated for all lanes.
+    """A model without its emissions; rows are padded with zeros to P, a multiple of eight."""
 
-    Rows of A and D are padded with zeros to a multiple of four.
-    """
-
-    init: Floats  # p(not empty, x_1 = x, r remain)                          (n_d, N)
-    A: Floats  # row k: p(no end, next state x | the k-th state after x)     (n_x, N)
-    AT: Floats  # row k: p(no end, the k-th state after y | y)               (n_x, N)
-    D: Floats  # durations below n_d                                         (n, N)
-    S: Floats  # row j: P(j < duration - 1 < n)                              (n, N)
-    ones: Floats  # (n, N)
-    last: Floats  # D of n_d; of n_d: what is held, what counts down         (3, N)
+    init: Floats  # p(not empty, x_1 = x, r remain)                          (n_d, P)
+    A: Floats  # p(no end, next state x | y), some rows more                 (n_x + ..., P)
+    AT: Floats  # the same, transposed                                       (n_x + ..., P)
+    D: Floats  # durations below n_d, some rows more                         (n + ..., P)
+    S: Floats  # row j: P(j < duration - 1 < n)                              (n + ..., P)
+    last: Floats  # D of n_d; of n_d: what is held, what counts down         (3, P)
     stop: Floats  # p(ends | last step of a stay); empty without ends        (n_x,) or (0,)
     empty: float  # probability of a sequence without symbols
+    n_x: int
     n: int
 
 
@@ -88,7 +86,7 @@ class Forward(NamedTuple):
     f: Floats  # (N,)
     b: Floats  # (N,)
     E: Floats  # (N,)
-    out: Floats  # twice                                                      (2 N + ...,)
+    out: Floats  # (N + ...,)
     top: Floats  # (N,)
     recent: Floats  # f of this step and those before it, from row at[0] on  ((n + EVERY) N,)
     down: Floats  # the same of g                                            ((n + EVERY) N,)
@@ -98,35 +96,39 @@ class Forward(NamedTuple):
     flag: NDArray[np.bool_]  # lanes whose E is to join f, g and top          (W,)
     scale: Floats  # power of two by which these were multiplied              (W,)
     shifts: Offsets  # all powers of two so far                               (W,)
-    which: Offsets  # rows of factors                                         (W,)
-    at: Offsets  # and the row that the step is kept in                       (2,)
+    which: NDArray[np.uint64]  # rows of factors                              (W,)
+    at: Offsets  # (1,)
 
 
-def chain(model: Tables, params: Params, W: int) -> Chain:
-    """The tables of a model, laid out for W lanes."""
+def chain(model: Tables, params: Params) -> Chain:
+    """The tables of a model, as the lanes read them."""
     n_x, n_d = params.duration.shape
-    n, states, A = n_d - 1, np.arange(n_x), leaving(params)[0]
+    n, A = n_d - 1, leaving(params)[0]
     D = model.D.T[:n]
-    after = (states + states[:, None]) % n_x
     return Chain(
-        init=tiled(model.init.T, W),
-        A=tiled(A[after, states], W, AT_ONCE),
-        AT=tiled(A[states, after], W, AT_ONCE),
-        D=tiled(D, W, AT_ONCE, 1),
-        S=tiled(np.cumsum(D[::-1], axis=0)[::-1], W, AT_ONCE),
-        ones=tiled(np.ones_like(D), W, AT_ONCE),
-        last=tiled(np.vstack([model.D[:, n], model.hold]), W),
+        init=_padded(model.init.T),
+        A=_padded(A, AT_ONCE),
+        AT=_padded(A.T, AT_ONCE),
+        D=_padded(D, 2, 1),
+        S=_padded(np.cumsum(D[::-1], axis=0)[::-1], 2),
+        last=_padded(np.vstack([model.D[:, n], model.hold])),
         stop=model.stop,
         empty=p_empty(params),
+        n_x=n_x,
         n=n,
     )
 
 
-def tiled(table: Floats, W: int, multiple: int = 1, more: int = 0) -> Floats:
-    """Each number of the rows repeated W times; rows of zeros up to a multiple, and some more."""
+def row_size(n_x: int, W: int) -> int:
+    """Numbers in a row of W lanes: whole vectors."""
+    return -(-n_x * W // WIDTH) * WIDTH
+
+
+def _padded(table: Floats, multiple: int = 1, more: int = 0) -> Floats:
+    """Rows of whole vectors, and rows of zeros up to a multiple, and some more."""
     n, n_x = table.shape
-    found = aligned(-(-n // multiple) * multiple + more, n_x * W)
-    found[:n] = np.repeat(table, W, axis=1)
+    found = aligned(-(-n // multiple) * multiple + more, row_size(n_x, 1))
+    found[:n, :n_x] = table
     return found
 
 
@@ -163,34 +165,34 @@ def n_lanes(n: int, n_cells: int) -> int:
     Examples
     --------
     >>> n_lanes(1, 24), n_lanes(33, 24), n_lanes(33, 320)
-    (1, 20, 8)
+    (1, 24, 8)
     """
     if n < 2:
         return 1
-    most = min(MAX_LANES, max(4, MAX_CELLS // n_cells // 4 * 4))
+    most = min(MAX_LANES, max(WIDTH, MAX_CELLS // n_cells // WIDTH * WIDTH))
     n_groups = -(-n // most)
-    return -(-n // n_groups // 4) * 4  # whole vector registers
+    return -(-n // n_groups // WIDTH) * WIDTH
 
 
 def new_forward(model: Chain, W: int) -> Forward:
     """Room for the forward pass of W lanes."""
-    N = model.last.shape[1]
+    N = row_size(model.n_x, W)
     return Forward(
         f=aligned(N),
-        b=aligned(N),
+        b=aligned(N, fill=1.0),
         E=aligned(N),
-        out=aligned(2 * N + AT_ONCE * W),
+        out=aligned(N + AT_ONCE * W),
         top=aligned(N),
-        recent=new_window(model),
-        down=new_window(model),
+        recent=new_window(model, N),
+        down=new_window(model, N),
         ahead=aligned(N),
         sums=aligned(N),
         total=aligned(W),
         flag=aligned(W, dtype=np.bool_),
         scale=aligned(W, fill=1.0),
         shifts=aligned(W, dtype=np.int64),
-        which=aligned(W, dtype=np.int64),
-        at=aligned(2, dtype=np.int64),
+        which=aligned(W, dtype=np.uint64),
+        at=aligned(1, dtype=np.int64),
     )
 
 
@@ -208,9 +210,9 @@ def new_steps(n_rows: int, N: int, W: int) -> Steps:
     )
 
 
-def new_window(model: Chain) -> Floats:
-    """Room for the last n rows, which begin one row earlier at each step."""
-    return aligned((len(model.D) + EVERY) * model.last.shape[1])
+def new_window(model: Chain, N: int) -> Floats:
+    """Room for the last n rows of N, which begin one row earlier at each step."""
+    return aligned((len(model.D) + EVERY) * N)
 
 
 def longest_first(offsets: Offsets, first: int, last: int) -> Offsets:
@@ -224,7 +226,7 @@ class Sums(NamedTuple):
 
     log_probs: Floats  # one per sequence                                    (n,)
     initial: Floats  # (n_d, N)
-    transition: Floats  # row k: to the k-th state after it                  (n_x, N)
+    transition: Floats  # row y: from y to each                              (n_x, N)
     duration: Floats  # below n_d                                            (n, N)
     emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
     last: Floats  # entered at n_d, held there, and counting down from it    (3, N)
@@ -240,47 +242,45 @@ class Sweep(NamedTuple):
     post: Floats  # p(x_t = x)                                               (N,)
     H: Floats  # (N,)
     ahead: Floats  # part of H of the step before                            (N,)
-    waiting: Floats  # f of an odd step, whose durations are not yet counted  (1, N)
-    twice: Floats  # w, twice                                                 (2 N + ...,)
-    leave: Floats  # Σ_x A[., x] w[x]                                         (N,)
+    waiting: Floats  # f of an odd step, whose durations are not yet counted  (N,)
+    w: Floats  # (N + ...,)
     p: Floats  # of each lane, as scaled at its end; zero if impossible      (W,)
-    # The row of G; that of the step, in memory so that the compiler does not reason about it;
-    # whether one is waiting; whether `ahead` is known.
-    at: Offsets  # (4,)
+    at: Offsets  # the row of G; whether `ahead` is known; whether a step is waiting   (3,)
     heads: Floats  # the forward pass before each block                       (n_heads, 3, ...)
 
 
 Room = tuple[Group, Forward, Steps, Sweep]
 
 
-def new_sums(model: Chain, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
+def new_sums(model: Chain, W: int, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
     """Zeros."""
+    N = row_size(model.n_x, W)
     return Sums(
         log_probs=log_probs,
-        initial=aligned(*model.init.shape),
-        transition=aligned(*model.A.shape),
-        duration=aligned(*model.D.shape),
+        initial=aligned(model.n + 1, N),
+        transition=aligned(model.n_x, N),
+        duration=aligned(model.n, N),
         emission=aligned(*B.shape),
-        last=aligned(*model.last.shape),
-        end=aligned(model.last.shape[1]),
+        last=aligned(3, N),
+        end=aligned(N),
         gamma=gamma,
     )
 
 
 def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
     """Room for the backward pass of W lanes."""
-    N, window = model.last.shape[1], new_window(model)
+    N = row_size(model.n_x, W)
+    window = new_window(model, N)
     return Sweep(
         G=window,
         V=aligned(N),
         post=aligned(N),
         H=aligned(N),
         ahead=aligned(N),
-        waiting=aligned(1, N),
-        twice=aligned(2 * N + AT_ONCE * W),
-        leave=aligned(N),
+        waiting=aligned(N),
+        w=aligned(N + AT_ONCE * W),
         p=aligned(W),
-        at=aligned(4, dtype=np.int64),
+        at=aligned(3, dtype=np.int64),
         heads=aligned(n_heads, 3, len(window)),
     )
 
@@ -289,22 +289,21 @@ class Rooms:
     """Room for chunks, taken again by later ones: new memory takes long beside a short chunk."""
 
     def __init__(self, model: Tables, params: Params) -> None:
-        self.chain = cache(partial(chain, model, params))  # for W lanes
-        self.n_x, self.n_d = params.duration.shape
+        self.chain = chain(model, params)
         self.free: dict[tuple[int, ...], list[Room]] = {}
 
     @contextmanager
     def room(self, W: int, longest: int) -> Iterator[Room]:
         """Room for W lanes, and for the steps of sequences up to so long; 0 if none are kept."""
         longest = -(-longest // 64) * 64  # so that few differ
-        N = self.n_x * W
-        size = block_steps(5 * N, 3 * (self.n_d + EVERY) * N, longest)
+        N = row_size(self.chain.n_x, W)
+        size = block_steps(5 * N, 3 * (self.chain.n + 1 + EVERY) * N, longest)
         key = (W, size + 1, -(-longest // size)) if longest else (W, 0, 0)
         free = self.free.setdefault(key, [])
         try:
             room = free.pop()  # threads may share a list: this is one step
         except IndexError:
-            room = new_room(self.chain(W), *key)
+            room = new_room(self.chain, *key)
         yield room
         free.append(room)
 
@@ -312,7 +311,7 @@ class Rooms:
 def new_room(model: Chain, W: int, n_rows: int, n_heads: int) -> Room:
     """Room for W lanes, steps in so many rows, and the heads of blocks."""
     group = Group(aligned(W, dtype=np.int64), aligned(W, dtype=np.int64))
-    steps = new_steps(n_rows, model.last.shape[1] if n_rows else 0, W)
+    steps = new_steps(n_rows, row_size(model.n_x, W) if n_rows else 0, W)
     return group, new_forward(model, W), steps, new_sweep(model, W, n_heads)
 
 
