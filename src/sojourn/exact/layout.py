@@ -177,37 +177,31 @@ def n_lanes(n: int, n_cells: int) -> int:
 def new_forward(model: Chain, W: int) -> Forward:
     """Room for the forward pass of W lanes."""
     N = row_size(model.n_x, W)
-    return Forward(
-        f=aligned(N),
-        b=aligned(N, fill=1.0),
-        E=aligned(N),
-        out=aligned(N + AT_ONCE * W),
-        top=aligned(N),
-        recent=new_window(model, N),
-        down=new_window(model, N),
-        ahead=aligned(N),
-        sums=aligned(N),
-        total=aligned(W),
-        flag=aligned(W, dtype=np.bool_),
-        scale=aligned(W, fill=1.0),
-        shifts=aligned(W, dtype=np.int64),
-        which=aligned(W, dtype=np.uint64),
-        at=aligned(1, dtype=np.int64),
-    )
+    arrays = [
+        *(aligned(N, fill=fill) for fill in (0.0, 1.0, 0.0)),  # factors of padding are ones
+        aligned(N + AT_ONCE * W),
+        aligned(N),
+        new_window(model, N),
+        new_window(model, N),
+        *(aligned(size) for size in (N, N, W)),
+        aligned(W, dtype=np.bool_),
+        aligned(W, fill=1.0),
+        aligned(W, dtype=np.int64),
+        aligned(W, dtype=np.uint64),
+        aligned(1, dtype=np.int64),
+    ]
+    return Forward._make(arrays)
 
 
 def new_steps(n_rows: int, N: int, W: int) -> Steps:
     """Room for so many steps."""
-    return Steps(
-        f=aligned(n_rows, N),
-        b=aligned(n_rows, N),
-        E=aligned(n_rows, N),
-        out=aligned(n_rows, N),
-        top=aligned(n_rows, N),
-        scale=aligned(n_rows, W, fill=1.0),
-        flag=aligned(n_rows, W, dtype=np.bool_),
-        settled=aligned(n_rows, dtype=np.bool_),
-    )
+    arrays = [
+        *(aligned(n_rows, N) for _ in range(5)),
+        aligned(n_rows, W, fill=1.0),
+        aligned(n_rows, W, dtype=np.bool_),
+        aligned(n_rows, dtype=np.bool_),
+    ]
+    return Steps._make(arrays)
 
 
 def new_window(model: Chain, N: int) -> Floats:
@@ -271,18 +265,15 @@ def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
     """Room for the backward pass of W lanes."""
     N = row_size(model.n_x, W)
     window = new_window(model, N)
-    return Sweep(
-        G=window,
-        V=aligned(N),
-        post=aligned(N),
-        H=aligned(N),
-        ahead=aligned(N),
-        waiting=aligned(N),
-        w=aligned(N + AT_ONCE * W),
-        p=aligned(W),
-        at=aligned(3, dtype=np.int64),
-        heads=aligned(n_heads, 3, len(window)),
-    )
+    arrays = [
+        window,
+        *(aligned(N) for _ in range(5)),
+        aligned(N + AT_ONCE * W),
+        aligned(W),
+        aligned(3, dtype=np.int64),
+        aligned(n_heads, 3, len(window)),
+    ]
+    return Sweep._make(arrays)
 
 
 class Rooms:

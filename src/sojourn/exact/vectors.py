@@ -108,56 +108,37 @@ def spread(_, array, i):
     return eight(array, i), emit
 
 
-@intrinsic
-def fma(_, a, b, c):
-    """A b + c, rounded once where the processor can."""
+def _operation(emit: Any, n: int = 2, result: Any = eight) -> Any:
+    """A function of n vectors."""
 
-    def emit(context, builder, signature, args):
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        function = builder.module.globals.get("llvm.fmuladd.v8f64")
-        function = function or ir.Function(builder.module, kind, "llvm.fmuladd.v8f64")
-        return builder.call(function, args)
+    def lower(context, builder, signature, args):
+        return emit(builder, *args)
 
-    return eight(a, b, c), emit
+    if n == 2:
+        return intrinsic(lambda _, a, b: (result(a, b), lower))
+    return intrinsic(lambda _, a, b, c: (result(a, b, c), lower))
 
 
-@intrinsic
-def least(_, a, b):
-    """The smaller of each two."""
-
-    def emit(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered("<", *args), *args)
-
-    return eight(a, b), emit
+def _emit_fma(builder, *args) -> Any:
+    name, kind = "llvm.fmuladd.v8f64", ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    return builder.call(function, args)
 
 
-@intrinsic
-def most(_, a, b):
-    """The larger of each two."""
-
-    def emit(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", *args), *args)
-
-    return eight(a, b), emit
+def _emit_any(builder, a, b) -> Any:
+    bits = builder.bitcast(builder.fcmp_ordered("<", a, b), ir.IntType(WIDTH))
+    return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(WIDTH), 0))
 
 
-@intrinsic
-def where_above(_, a, b, v):
-    """The numbers of v where a is above b, elsewhere zeros."""
-
-    def emit(context, builder, signature, args):
-        zeros = ir.Constant(_VECTOR, [0.0] * WIDTH)
-        return builder.select(builder.fcmp_ordered(">", *args[:2]), args[2], zeros)
-
-    return eight(a, b, v), emit
-
-
-@intrinsic
-def any_below(_, a, b):
-    """Whether some number of a is below that of b."""
-
-    def emit(context, builder, signature, args):
-        bits = builder.bitcast(builder.fcmp_ordered("<", *args), ir.IntType(WIDTH))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(WIDTH), 0))
-
-    return types.boolean(a, b), emit
+# a b + c, rounded once where the processor can; the smaller and the larger of each two; v where a
+# is above b, elsewhere zero; whether some number of a is below that of b.
+fma = _operation(_emit_fma, 3)
+least = _operation(lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+most = _operation(lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+where_above = _operation(
+    lambda builder, a, b, v: builder.select(
+        builder.fcmp_ordered(">", a, b), v, ir.Constant(_VECTOR, [0.0] * WIDTH)
+    ),
+    3,
+)
+any_below = _operation(_emit_any, 2, types.boolean)
