@@ -14,7 +14,7 @@ from sojourn import Params, Sequences, SojournError
 from sojourn.contexts.counts import count_contexts, grow_trees
 from sojourn.contexts.pieces import Pieces
 from sojourn.spectral import context_operators
-from sojourn.spectral.context_operators import from_moments, learn_operators
+from sojourn.spectral.context_operators import Moves, from_moments, learn_operators
 
 ROUNDING = 1e-12  # sums of some hundred products below one
 
@@ -41,7 +41,9 @@ def exact_moments():
     left, right = np.array(pasts), np.array([v for _, v in futures]).T
     H_o = np.vstack([left @ T[o] @ right for o in (0, 1)])
     begins = np.array([a for a, _ in futures])
-    return sp.csr_array(left @ right), sp.csr_array(H_o), START @ right, begins
+    n = len(pasts)
+    moves = Moves(sp.csr_array(H_o), np.tile(np.arange(n), 2), np.repeat([0, 1], n), 2)
+    return sp.csr_array(left @ right), moves, START @ right, begins
 
 
 def operator_of(model, o):

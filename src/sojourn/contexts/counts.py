@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Self
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from sojourn.checks import check_arrays
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, Tally
-from sojourn.contexts.tables import Table, cells, summed
+from sojourn.contexts.tables import Keys, Table, cells
 from sojourn.contexts.trees import (
     Codes,
     Flat,
@@ -167,9 +168,13 @@ class ContextCounts:
     def follows_of(self, trees: Trees, least: float) -> Table:
         """What follows the pasts of ``trees.pruned(least)``, trees being a cut of these."""
         _, number = pruned(trees.pasts, kept_ancestors(trees.pasts, trees.past_context, least))
-        node, symbol = np.divmod(self.follows.keys, np.uint64(trees.n_symbols + 1))
-        keys = number[node.astype(np.int64)].astype(np.uint64) * np.uint64(trees.n_symbols + 1)
-        return summed(keys + symbol, self.follows.counts, len(number) * (trees.n_symbols + 1))
+        n = np.uint64(trees.n_symbols + 1)
+
+        def to(keys: Keys) -> Keys:
+            node, symbol = np.divmod(keys, n)
+            return number[node].astype(np.uint64) * n + symbol
+
+        return self.follows.grouped(to, len(number) * int(n))
 
     def grouped(self, trees: Trees) -> ContextCounts:
         """The counts over a coarser cut of the same trees."""
@@ -180,12 +185,18 @@ class ContextCounts:
         past, future = np.empty(self.trees.n_pasts, np.uint64), np.empty(int(n), np.uint64)
         past[self.trees.past_context] = trees.past_context  # the coarser context of each
         future[self.trees.future_context] = trees.future_context
-        left, right = np.divmod(self.pairs.keys, n)
-        pairs = summed(past[left] * m + future[right], self.pairs.counts, n_cells)
-        left, right = np.divmod(self.moves.keys, n)
-        left, symbol = np.divmod(left, n_o)
-        keys = (past[left] * n_o + symbol) * m + future[right]
-        moves = summed(keys, self.moves.counts, n_cells * trees.n_symbols)
+
+        def pair(keys: Keys) -> Keys:
+            left, right = np.divmod(keys, n)
+            return past[left] * m + future[right]
+
+        def move(keys: Keys) -> Keys:
+            left, right = np.divmod(keys, n)
+            left, symbol = np.divmod(left, n_o)
+            return (past[left] * n_o + symbol) * m + future[right]
+
+        pairs = self.pairs.grouped(pair, n_cells)
+        moves = self.moves.grouped(move, n_cells * trees.n_symbols)
         first = np.bincount(future.astype(np.int64), self.first, int(m)).astype(np.int64)
         return ContextCounts(trees, pairs, moves, self.follows, first)
 
@@ -200,8 +211,9 @@ def _same(a: Trees, b: Trees) -> bool:
 
 def count_contexts(pieces: Pieces, trees: Trees, n_jobs: int | None = None) -> ContextCounts:
     """Counts of the pieces over the trees, by threads; the same for any number of them."""
-    counters = shared_out(partial(_count, trees, pieces), _chunks(pieces), n_jobs)
-    return reduce(operator.add, counters).counts()
+    n = pieces.n_total + len(pieces)
+    count = partial(_count, trees, pieces, most=n)
+    return reduce(operator.add, shared_out(count, _chunks(pieces), n_jobs)).counts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,16 +285,17 @@ class ContextTally(Tally):
 class _Counter:
     """Tables under way; pieces are added in any order."""
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: Trees, most: int | None = None) -> None:
+        """Tables of all keys, unless `most` positions are few for them."""
         self.trees = trees
         n_cells = trees.n_pasts * trees.n_futures
         sizes = (n_cells, n_cells * trees.n_symbols, trees.pasts.n_nodes * (trees.n_symbols + 1))
         # pairs, moves, follows
-        self.tables: Any = [cells(n) for n in sizes]
+        self.tables: Any = [cells(n, most) for n in sizes]
         self.first = np.zeros(trees.n_futures, np.int64)
 
     def __add__(self, other: _Counter) -> _Counter:
-        both = _Counter(self.trees)
+        both = copy(self)
         both.tables = [a.joined(b) for a, b in zip(self.tables, other.tables, strict=True)]
         both.first = self.first + other.first
         return both
@@ -294,10 +307,14 @@ class _Counter:
 
 
 def _count(
-    trees: Trees, pieces: Pieces, chunks: Iterable[Ints], into: _Counter | None = None
+    trees: Trees,
+    pieces: Pieces,
+    chunks: Iterable[Ints],
+    into: _Counter | None = None,
+    most: int | None = None,
 ) -> _Counter:
-    """Count chunks of the pieces, into a counter or a new one."""
-    counter = _Counter(trees) if into is None else into
+    """Count chunks of the pieces, into a counter or a new one for `most` positions."""
+    counter = _Counter(trees, most) if into is None else into
     for chunk in chunks:
         some = pieces.take(chunk)
         flat = lay_out(some, trees.n_symbols)

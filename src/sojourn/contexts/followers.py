@@ -190,7 +190,7 @@ def _with_ancestors(tree: Tree, follows: Table) -> sp.csr_array:
         _add_up(table, tree.parent)
         return sp.csr_array(table)
     node, symbol = node.astype(np.int32), symbol.astype(np.int32)
-    nodes, symbols, counts = [node], [symbol], [follows.counts]
+    nodes, symbols, counts = [node], [symbol], [follows.counts.astype(np.int64)]
     while node.size:
         node = tree.parent[node]
         inside = node >= 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -13,55 +15,90 @@ from numpy.typing import NDArray
 from sojourn.checks import check_arrays
 from sojourn.errors import SojournError
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
+Keys = NDArray[np.unsignedinteger[Any]]
 
 # A table of all cells there can be is held where it is not larger than this.
 MAX_CELLS = 1 << 24
 MAX_COUNT = 1 << 30  # of two tables whose sum fits in 32 bits
+SPARSE = 16  # cells per count from which on few of them are met
+BLOCK = 1 << 18  # entries at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Sparse counts: keys in ascending order, and how often each was met."""
+    """Sparse counts: keys in ascending order, and how often each was met.
 
-    keys: NDArray[np.uint64]
+    Both are kept in 32 bits where they fit: the counts of large data are many.
+    """
+
+    keys: Keys
     counts: Ints
 
     def __post_init__(self) -> None:
-        check_arrays(self, keys="uint64 n", counts="int64+ n")
+        check_arrays(self, keys="uint32|uint64 n", counts="int32|uint32|int64+ n")
         if np.any(self.counts < 1):
             raise SojournError("a table has a positive count for each of its keys")
         if np.any(self.keys[1:] <= self.keys[:-1]):
             raise SojournError("keys of a table stand in ascending order, each once")
+        small = not self.keys.size or self.keys[-1] < 2**32, self.counts.max(initial=0) <= MAX_COUNT
+        keys, counts = np.uint32 if small[0] else np.uint64, np.int32 if small[1] else np.int64
+        object.__setattr__(self, "keys", self.keys.astype(keys, copy=False))
+        object.__setattr__(self, "counts", self.counts.astype(counts, copy=False))
 
     def __add__(self, other: Table) -> Table:
         a, b = (self, other) if len(self.keys) >= len(other.keys) else (other, self)
-        at = np.searchsorted(a.keys, b.keys)
-        there = at < len(a.keys)
-        there[there] = a.keys[at[there]] == b.keys[there]
-        counts = a.counts.copy()
+        a_keys, b_keys = (
+            t.keys.astype(max(a.keys.dtype, b.keys.dtype), copy=False) for t in (a, b)
+        )
+        at = np.searchsorted(a_keys, b_keys)
+        there = at < len(a_keys)
+        there[there] = a_keys[at[there]] == b_keys[there]
+        counts = a.counts.astype(max(a.counts.dtype, b.counts.dtype))
         counts[at[there]] += b.counts[there]
         new = ~there
         return Table(
-            np.insert(a.keys, at[new], b.keys[new]), np.insert(counts, at[new], b.counts[new])
+            np.insert(a_keys, at[new], b_keys[new]), np.insert(counts, at[new], b.counts[new])
         )
 
+    def grouped(self, to: Callable[[Keys], Keys], n_cells: int) -> Table:
+        """The table of other keys, of `n_cells` possible ones, counts of the same key added."""
+        parts = (slice(i, i + BLOCK) for i in range(0, len(self.keys), BLOCK))
+        if n_cells > max(MAX_CELLS, 4 * len(self.keys)):
+            moved = [to(self.keys[part].astype(np.uint64)) for part in parts]
+            return summed(np.concatenate([np.empty(0, np.uint64), *moved]), self.counts)
+        small = self.counts.sum() <= MAX_COUNT
+        total: Ints = np.zeros(n_cells, np.int32 if small else np.int64)
+        for part in parts:
+            keys = to(self.keys[part].astype(np.uint64)).astype(np.int64)
+            np.add.at(total, keys, self.counts[part].astype(total.dtype))
+        return _met(total)
 
-def summed(keys: NDArray[np.uint64], counts: Ints, n_cells: int = 2**63) -> Table:
-    """The table of keys in any order, of `n_cells` possible ones, counts of the same key added."""
-    if n_cells <= max(MAX_CELLS, 4 * len(keys)):
-        total = np.bincount(keys.astype(np.int64), counts, n_cells)  # exact below 2^53
-        found = np.flatnonzero(total)
-        return Table(found.astype(np.uint64), total[found].astype(np.int64))
+
+def _met(cells: Ints) -> Table:
+    """The table of the cells that are not zero; in blocks, for memory."""
+    keys, done = np.empty(np.count_nonzero(cells), np.uint32), 0
+    for first in range(0, len(cells), BLOCK):
+        found = np.flatnonzero(cells[first : first + BLOCK])
+        keys[done : done + len(found)] = found + first
+        done += len(found)
+    return Table(keys, cells[cells > 0])
+
+
+def summed(keys: Keys, counts: Ints) -> Table:
+    """The table of keys in any order, counts of the same key added."""
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if keys.size else order
-    return Table(keys[first], np.add.reduceat(counts, first) if keys.size else counts)
+    return Table(
+        keys[first], np.add.reduceat(counts, first, dtype=np.int64) if keys.size else counts
+    )
 
 
-def cells(n_cells: int) -> Cells | Hashed:
-    """An empty table for keys below `n_cells`."""
-    return Cells(n_cells) if n_cells <= MAX_CELLS else Hashed()
+def cells(n_cells: int, most: int | None = None) -> Cells | Hashed:
+    """An empty table for keys below `n_cells`, of which at most `most` will be counted."""
+    few = most is not None and n_cells > SPARSE * most
+    return Hashed() if few or n_cells > MAX_CELLS else Cells(n_cells)
 
 
 class Cells:
@@ -88,9 +125,7 @@ class Cells:
 
     def sorted(self) -> Table:
         """What was counted until now."""
-        keys = np.flatnonzero(self.cells)
-        table = Table(keys.astype(np.uint64), self.cells[keys].astype(np.int64))
-        return reduce(operator.add, self.full, table)
+        return reduce(operator.add, self.full, _met(self.cells))
 
 
 @njit(cache=True, nogil=True)

@@ -46,6 +46,7 @@ LARGE = 1 << 21  # entries of a table from which on one size is compared at a ti
 MOST_CONTEXTS = 4_000
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
+SURE = 3.0  # standard errors by which nodes must pay on a sample: counting them all takes time
 # Outcomes that sizes are compared on: fewer where each is compared with many symbols.
 JUDGED, JUDGED_SYMBOLS, LEAST_JUDGED = 1 << 15, 1 << 25, 1 << 12
 
@@ -122,7 +123,8 @@ def choose_trees(
     if not trials:
         return trees.pruned(0), ContextChoice(0.0, 0, RIDGE, 1.0, None, kept)
     # Nodes of the context tree that do not pay here are not counted; more data may make some pay.
-    _, least = search.pruned(search.best, fine.cut(search.best.split_at))
+    sure = 0.0 if sample.is_all else SURE
+    _, least = search.pruned(search.best, fine.cut(search.best.split_at), sure)
     trees = trees.pruned(least / (SOME if sample.is_all else MANY))
     return trees, ContextChoice(0.0, search.best.rank, RIDGE, 1.0, None, kept, trials)
 

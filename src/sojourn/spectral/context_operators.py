@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sojourn.checks import check_arrays
 from sojourn.contexts.counts import ContextCounts
 from sojourn.contexts.tables import Table
-from sojourn.contexts.trees import BY_LENGTH
+from sojourn.contexts.trees import BY_LENGTH, Ints
 from sojourn.errors import SojournError
 from sojourn.spectral.operators import leading_svd, scaled_svd
 
@@ -38,6 +38,7 @@ ROUNDING = 1e-9  # singular values below this share of the first are not structu
 SHARED_FROM, MAX_SHARED = 257, 64
 NOISE = 2.0  # of counts, in units of what it is for equally frequent contexts
 BLOCK = 1 << 22  # numbers at a time; symbols in the first block decide what is shared
+STEP = 1 << 18  # entries of a table at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,15 @@ class ContextOperators:
         return replace(self, emit=emit, own=self.own * factor[:, None], ridge=ridge)
 
 
+class Moves(NamedTuple):
+    """Counts of past, symbol and future: a row for each past and symbol that was met."""
+
+    met: sp.csr_array  # (n, n_v)
+    past: Ints  # of each row            (n,)
+    symbol: Ints
+    n_symbols: int
+
+
 def learn_operators(
     counts: ContextCounts, max_rank: int, ends: bool, ridge: float = RIDGE, seed: int = 0
 ) -> ContextOperators:
@@ -131,8 +141,11 @@ def learn_operators(
     trees = counts.trees
     n_o, n_u, n_v = trees.n_symbols, trees.n_pasts, trees.n_futures
     used = np.ones(n_v, bool) if ends else _unended(counts)
-    H: Any = _matrix(counts.pairs, n_u, n_v, 1, used)
-    H_o = _matrix(counts.moves, n_u, n_v, n_o, used)
+    met, past = _matrix(counts.pairs, n_v, used)
+    place = np.searchsorted(past, np.arange(n_u + 1))  # every past has a row
+    H: Any = sp.csr_array((met.data.astype(float), met.indices, met.indptr[place]), (n_u, n_v))
+    met, row = _matrix(counts.moves, n_v, used)
+    H_o = Moves(met, *np.divmod(row, n_o), n_o)
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
     # One average future more: the start of one long sequence does not exclude all other starts.
@@ -140,20 +153,27 @@ def learn_operators(
     return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
 
 
-def _matrix(table: Table, n_u: int, n_v: int, n_o: int, used: NDArray[np.bool_]) -> sp.csr_array:
-    """Counts by past, symbol and future with a row per symbol and past; one symbol where n_o is 1.
+def _matrix(table: Table, n_v: int, used: NDArray[np.bool_]) -> tuple[sp.csr_array, Ints]:
+    """Counts with a row for each past, or past and symbol, that has any, and what it is of.
 
-    Futures that are not used have none. Small integers: the counts of large data are many.
+    Futures that are not used have none. Integers as they are: the counts of large data are many.
     """
-    small: Any = np.int32 if n_u * n_o < 2**31 else np.int64
-    right = (table.keys % np.uint64(n_v)).astype(small)
-    left = (table.keys // np.uint64(n_v)).astype(small)
-    left = left % n_o * n_u + left // n_o  # the symbol first
-    n = table.counts.astype(float)
-    if not used.all():
-        kept = used[right]
-        left, right, n = left[kept], right[kept], n[kept]
-    return sp.csr_array((n, (left, right)), (n_o * n_u, n_v))
+    right, n = np.empty(len(table.keys), np.int32), np.empty_like(table.counts)
+    first, of, size, previous = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0, -1
+    for begin in range(0, len(n), STEP):
+        keys = table.keys[begin : begin + STEP].astype(np.int64)
+        row = keys // n_v
+        v = keys - row * n_v
+        kept = used[v]
+        row, part = row[kept], slice(size, size + int(kept.sum()))
+        right[part], n[part] = v[kept], table.counts[begin : begin + STEP][kept]
+        new = np.flatnonzero(np.diff(row, prepend=previous))
+        first.append(size + new)
+        of.append(row[new])
+        size, previous = part.stop, row[-1] if len(row) else previous
+    bounds = np.append(np.concatenate(first), size)
+    met = sp.csr_array((n[:size], right[:size], bounds), (len(bounds) - 1, n_v))
+    return met, np.concatenate(of)
 
 
 def _unended(counts: ContextCounts) -> NDArray[np.bool_]:
@@ -174,7 +194,7 @@ def _unended(counts: ContextCounts) -> NDArray[np.bool_]:
 
 def from_moments(
     H: sp.csr_array,
-    H_o: sp.csr_array,
+    H_o: Moves,
     first: Floats,
     begins: NDArray[np.int64],
     max_rank: int,
@@ -189,8 +209,8 @@ def from_moments(
     ----------
     H : sparse array (n_u, n_v)
         Of past and future at a position.
-    H_o : sparse array (n_symbols · n_u, n_v)
-        Of symbol, the past before it and the future after it.
+    H_o : Moves
+        Of the past before a symbol, the symbol and the future after it.
     first : array (n_v,)
         Of the futures where a sequence starts.
     begins : int64 array (n_v,)
@@ -231,27 +251,28 @@ def from_moments(
 class _Scaled:
     """K_o = Uᵀ D_u^-½ H_o Ṽ of the symbols, made when asked for."""
 
-    def __init__(self, H_o: sp.csr_array, left: Floats, right: Floats) -> None:
-        n_u, self.k = left.shape
-        self.n_symbols = H_o.shape[0] // n_u
-        rows = np.flatnonzero(np.diff(H_o.indptr))  # most pasts are never before a rare symbol
-        self.met, self.past = H_o[rows], rows % n_u
-        self.bounds = np.searchsorted(rows, n_u * np.arange(self.n_symbols + 1))
-        self.seen = np.add.reduceat(np.append(self.met.sum(axis=1), 0.0), self.bounds[:-1])
-        self.seen[np.diff(self.bounds) == 0] = 0.0
-        self.left, self.right = left, right
+    def __init__(self, H_o: Moves, left: Floats, right: Floats) -> None:
+        self.met, past, symbol, self.n_symbols = H_o
+        self.rows = np.lexsort((past, symbol))
+        self.past, self.symbol = past[self.rows], symbol[self.rows]
+        self.bounds = np.searchsorted(self.symbol, np.arange(self.n_symbols + 1))
+        self.left, self.right, self.k = left, right, left.shape[1]
 
     def of(self, symbols: NDArray[np.int64]) -> Floats:
         """Of some symbols, (n, k, k)."""
         out, sizes = np.empty((len(symbols), self.k, self.k)), np.diff(self.bounds)[symbols]
-        step = max(1, BLOCK // (self.k * max(int(sizes.max(initial=0)), 1)))
+        most = max(int(sizes.max(initial=0)), 1) * max(self.k, 4 * self.met.nnz // len(self.rows))
+        step = max(1, BLOCK // most)
         for first in range(0, len(symbols), step):
             some = slice(first, first + step)
             ends = np.cumsum(sizes[some])
             rows = np.arange(ends[-1]) + np.repeat(
                 self.bounds[symbols[some]] - ends + sizes[some], sizes[some]
             )
-            after, left = self.met[rows] @ self.right, self.left[self.past[rows]]  # (rows, k) both
+            after, left = (
+                self.met[self.rows[rows]] @ self.right,
+                self.left[self.past[rows]],
+            )  # (rows, k)
             for K, (a, b) in zip(out[some], pairwise([0, *ends.tolist()]), strict=True):
                 K[:] = left[a:b].T @ after[a:b]
         return out
@@ -264,11 +285,12 @@ def _shared(scaled: _Scaled, noise: float, least: float, seed: int) -> tuple[Flo
     entry: singular values are shrunk as is best for that (Gavish and Donoho). The last matrix goes
     to the average state, for symbols that were hardly seen: all have it with the weight `least`.
     """
-    k, n_o = scaled.k, scaled.n_symbols
-    order, step = np.argsort(-scaled.seen, kind="stable"), max(BLOCK // (k * k), 1)
+    k, n_o, sums = scaled.k, scaled.n_symbols, scaled.met.sum(axis=1)[scaled.rows]
+    seen = np.bincount(scaled.symbol, sums, n_o)
+    order, step = np.argsort(-seen, kind="stable"), max(BLOCK // (k * k), 1)
     first, *rest = np.split(order, np.arange(step, n_o, step))  # the most frequent ones decide
     K = scaled.of(first).reshape(len(first), -1)
-    X = K / np.sqrt(np.maximum(scaled.seen[first], 0.5))[:, None]
+    X = K / np.sqrt(np.maximum(seen[first], 0.5))[:, None]
     _, s, basis = leading_svd(X, min(MAX_SHARED, *X.shape), seed)
     s = s[: len(basis)]
     a, b = noise**2 * np.array(X.shape)

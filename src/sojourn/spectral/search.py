@@ -194,20 +194,29 @@ class Search:
         nodes = locate(tree, flat)
         return replace(self.heldout, flat=flat, fresh=pieces.fresh, nodes=nodes, at=at)
 
-    def pruned(self, trial: ContextTrial, trees: Trees) -> tuple[ContextTrial, float]:
+    def pruned(
+        self, trial: ContextTrial, trees: Trees, sure: float = 0.0
+    ) -> tuple[ContextTrial, float]:
         """How many positions a node of the context tree needs to pay, and the trial without others.
 
-        From the contexts alone to all nodes: the fewest that are nearly the best.
+        From the contexts alone to all nodes: the fewest that are nearly the best, or not worse by
+        `sure` standard errors.
         """
         assert self.heldout is not None
-        found = []
+        found, logs, p = [], [], self.probs[trial]
         for least in LEAST:
             beside = self.heldout.prob_of_tree(
                 kept_ancestors(trees.pasts, trees.past_context, least)
             )
-            found.append((*best_mixture(self.probs[trial], beside), least))
-        most = max(score for _, score, _ in found)
-        weight, score, least = next(f for f in found if f[1] >= most - WORTH_NODES)
+            weight, score = best_mixture(p, beside)
+            found.append((weight, score, least))
+            logs.append(np.log(weight * p + (1 - weight) * beside))
+        best = max(range(len(found)), key=lambda i: found[i][1])
+        for one, log in zip(found, logs, strict=True):
+            noise = sure * float((logs[best] - log).std()) / np.sqrt(len(p))
+            if one[1] >= found[best][1] - max(WORTH_NODES, noise):
+                break
+        weight, score, least = one
         return replace(trial, weight=weight, score=score), least
 
     def walk(
