@@ -24,7 +24,7 @@ START = np.array([0.8, 0.2])
 
 
 def exact_moments():
-    """H, H_o, the first futures, and what futures begin with.
+    """H, H_o, the number of symbols, the first futures, and what futures begin with.
 
     Pasts are the last two symbols, or all where there are fewer; futures the next two, or the end.
     """
@@ -42,8 +42,8 @@ def exact_moments():
     H_o = np.vstack([left @ T[o] @ right for o in (0, 1)])
     begins = np.array([a for a, _ in futures])
     n = len(pasts)
-    moves = Moves(sp.csr_array(H_o), np.tile(np.arange(n), 2), np.repeat([0, 1], n), 2)
-    return sp.csr_array(left @ right), moves, START @ right, begins
+    moves = Moves(sp.csr_array(H_o), np.tile(np.arange(n), 2), np.repeat([0, 1], n), range(2))
+    return sp.csr_array(left @ right), [lambda: moves], 2, START @ right, begins
 
 
 def operator_of(model, o):

@@ -21,6 +21,7 @@ Keys = NDArray[np.unsignedinteger[Any]]
 # A table of all cells there can be is held where it is not larger than this.
 MAX_CELLS = 1 << 24
 MAX_COUNT = 1 << 30  # of two tables whose sum fits in 32 bits
+MAX_KEY = 2**32 - 1  # above all that are kept in 32 bits
 SPARSE = 16  # cells per count from which on few of them are met
 BLOCK = 1 << 18  # entries at a time
 
@@ -41,7 +42,10 @@ class Table:
             raise SojournError("a table has a positive count for each of its keys")
         if np.any(self.keys[1:] <= self.keys[:-1]):
             raise SojournError("keys of a table stand in ascending order, each once")
-        small = not self.keys.size or self.keys[-1] < 2**32, self.counts.max(initial=0) <= MAX_COUNT
+        small = (
+            not self.keys.size or self.keys[-1] < MAX_KEY,
+            self.counts.max(initial=0) <= MAX_COUNT,
+        )
         keys, counts = np.uint32 if small[0] else np.uint64, np.int32 if small[1] else np.int64
         object.__setattr__(self, "keys", self.keys.astype(keys, copy=False))
         object.__setattr__(self, "counts", self.counts.astype(counts, copy=False))
@@ -59,6 +63,19 @@ class Table:
         new = ~there
         return Table(
             np.insert(a_keys, at[new], b_keys[new]), np.insert(counts, at[new], b.counts[new])
+        )
+
+    def between(self, symbols: range, n_u: int, n_o: int, n_v: int) -> Table:
+        """Those of some symbols, the keys being of past, symbol and future."""
+        if len(symbols) == n_o:
+            return self
+        rows = np.add.outer(np.arange(n_u) * n_o, [symbols.start, symbols.stop]) * n_v
+        if self.keys.dtype == np.uint32:
+            rows = np.minimum(rows, MAX_KEY)
+        begin, end = np.searchsorted(self.keys, rows.astype(self.keys.dtype)).T
+        parts = [slice(a, b) for a, b in zip(begin, end, strict=True)]
+        return Table(
+            *(np.concatenate([x[part] for part in parts]) for x in (self.keys, self.counts))
         )
 
     def grouped(self, to: Callable[[Keys], Keys], n_cells: int) -> Table:

@@ -219,9 +219,11 @@ def learn_contexts(
     trees = fine.cut(best.split_at) if planned else fine
     if search.heldout and planned:
         best, least = search.pruned(best, trees)
-    everything = moments.counts + count_contexts(moments.heldout, fine, n_jobs)
-    operators = learn_operators(everything.grouped(trees), best.rank, ends, best.ridge, seed)
-    follows, trees = everything.follows_of(trees, least), trees.pruned(least)
+    rest, grouped = count_contexts(moments.heldout, fine, n_jobs), moments.counts.grouped(trees)
+    how = (best.rank, ends, best.ridge, seed, rest.grouped(trees), n_jobs)
+    operators = learn_operators(grouped, *how)
+    follows = moments.counts.follows_of(trees, least) + rest.follows_of(trees, least)
+    trees = trees.pruned(least)
     followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
     model = ContextModel(trees, operators, followers, best.weight, ends)
     trials = (*(planned.trials if planned else ()), *search.trials)
@@ -248,7 +250,7 @@ def _best(
     best = search.chosen
     cut = cuts[best.split_at]
     assert search.heldout is not None
-    operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed)
+    operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed, None, n_jobs)
     others = []
     for ridge in OTHER_RIDGES:
         other = operators.with_ridge(operators.ridge * ridge / RIDGE)

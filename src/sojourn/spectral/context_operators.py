@@ -15,7 +15,10 @@ futures that reach one are left out.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,10 +27,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays
-from sojourn.contexts.counts import ContextCounts
+from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.tables import Table
 from sojourn.contexts.trees import BY_LENGTH, Ints
 from sojourn.errors import SojournError
+from sojourn.scale.threads import each
 from sojourn.spectral.operators import leading_svd, scaled_svd
 
 Floats = NDArray[np.float64]
@@ -38,7 +42,8 @@ ROUNDING = 1e-9  # singular values below this share of the first are not structu
 SHARED_FROM, MAX_SHARED = 257, 64
 NOISE = 2.0  # of counts, in units of what it is for equally frequent contexts
 BLOCK = 1 << 22  # numbers at a time; symbols in the first block decide what is shared
-STEP = 1 << 18  # entries of a table at a time
+# Entries of a table at a time, and of a part of it with some symbols of a small alphabet.
+STEP, PART = 1 << 18, 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,29 +133,46 @@ class Moves(NamedTuple):
     met: sp.csr_array  # (n, n_v)
     past: Ints  # of each row            (n,)
     symbol: Ints
-    n_symbols: int
+    symbols: range  # all that the counts are of
 
 
 def learn_operators(
-    counts: ContextCounts, max_rank: int, ends: bool, ridge: float = RIDGE, seed: int = 0
+    counts: ContextCounts,
+    max_rank: int,
+    ends: bool,
+    ridge: float = RIDGE,
+    seed: int = 0,
+    more: ContextCounts | None = None,
+    n_jobs: int | None = 1,
 ) -> ContextOperators:
-    """Operators of all counts, with at most `max_rank` directions.
+    """Operators of all counts, and of `more`, with at most `max_rank` directions.
 
     Matrices are multiplied by as many threads as NumPy uses: one, where bits must not change.
     """
-    trees = counts.trees
+    trees, all_of = counts.trees, [counts] if more is None else [counts, more]
     n_o, n_u, n_v = trees.n_symbols, trees.n_pasts, trees.n_futures
-    used = np.ones(n_v, bool) if ends else _unended(counts)
-    met, past = _matrix(counts.pairs, n_v, used)
+    pairs = reduce(operator.add, (some.pairs for some in all_of))
+    used = np.ones(n_v, bool) if ends else _unended(trees, pairs)
+    met, past = _matrix(pairs, n_v, used)
     place = np.searchsorted(past, np.arange(n_u + 1))  # every past has a row
     H: Any = sp.csr_array((met.data.astype(float), met.indices, met.indptr[place]), (n_u, n_v))
-    met, row = _matrix(counts.moves, n_v, used)
-    H_o = Moves(met, *np.divmod(row, n_o), n_o)
+    # Large tables become matrices a few symbols at a time; adding them up first would take memory.
+    n_parts = 1 if n_o >= SHARED_FROM else min(n_o, 1 + len(counts.moves.keys) // PART)
+    bounds = np.linspace(0, n_o, n_parts + 1).astype(int).tolist()
+
+    def moves(symbols: range) -> Moves:
+        tables = (some.moves.between(symbols, n_u, n_o, n_v) for some in all_of)
+        met, row = _matrix(reduce(operator.add, tables), n_v, used)
+        return Moves(met, *np.divmod(row, n_o), symbols)
+
+    H_o = [partial(moves, range(a, b)) for a, b in pairwise(bounds)]
     begins = np.full(n_v, -1)
     begins[trees.future_context] = trees.futures.first_tokens
     # One average future more: the start of one long sequence does not exclude all other starts.
-    first = np.where(used, counts.first, 0.0) + H.sum(axis=0) / max(H.sum(), 1.0)
-    return from_moments(H, H_o, first, begins, max_rank, ridge=ridge, seed=seed)
+    first = np.where(used, sum(some.first for some in all_of), 0.0)
+    first = first + H.sum(axis=0) / max(H.sum(), 1.0)
+    moments = (H, H_o, n_o, first, begins)
+    return from_moments(*moments, max_rank, ridge=ridge, seed=seed, n_jobs=n_jobs)
 
 
 def _matrix(table: Table, n_v: int, used: NDArray[np.bool_]) -> tuple[sp.csr_array, Ints]:
@@ -176,25 +198,26 @@ def _matrix(table: Table, n_v: int, used: NDArray[np.bool_]) -> tuple[sp.csr_arr
     return met, np.concatenate(of)
 
 
-def _unended(counts: ContextCounts) -> NDArray[np.bool_]:
+def _unended(trees: Trees, pairs: Table) -> NDArray[np.bool_]:
     """Which futures do not reach the end of the sequence, (n_futures,).
 
     Where lengths say nothing, the others are left out, as windows that do not fit are: an end that
     depends on the length so far is no function of the state. All are used where most reach it.
     """
-    trees, tree = counts.trees, counts.trees.futures
+    tree = trees.futures
     context, above = trees.future_context, trees.future_context[tree.parent]
     ended = (tree.token == tree.n_symbols) & (tree.split[tree.parent] != BY_LENGTH)
     used = np.ones(trees.n_futures, bool)
     used[context[ended & (context != above)]] = False
-    n = counts.pairs.counts
-    inside = n[used[(counts.pairs.keys % np.uint64(trees.n_futures)).astype(np.int64)]]
+    n = pairs.counts
+    inside = n[used[(pairs.keys % np.uint64(trees.n_futures)).astype(np.int64)]]
     return used if 2 * inside.sum() > n.sum() else np.ones_like(used)
 
 
 def from_moments(
     H: sp.csr_array,
-    H_o: Moves,
+    H_o: Sequence[Callable[[], Moves]],
+    n_symbols: int,
     first: Floats,
     begins: NDArray[np.int64],
     max_rank: int,
@@ -202,6 +225,7 @@ def from_moments(
     ridge: float = RIDGE,
     shrink: float = NOISE,
     seed: int = 0,
+    n_jobs: int | None = 1,
 ) -> ContextOperators:
     """Operators from counts, or from exact probabilities with ``ridge=0, shrink=0``.
 
@@ -209,8 +233,10 @@ def from_moments(
     ----------
     H : sparse array (n_u, n_v)
         Of past and future at a position.
-    H_o : Moves
-        Of the past before a symbol, the symbol and the future after it.
+    H_o : sequence of functions
+        Each gives those of the past before a symbol, the symbol and the future after it, for some
+        symbols; one gives all where they share operators.
+    n_symbols : int
     first : array (n_v,)
         Of the futures where a sequence starts.
     begins : int64 array (n_v,)
@@ -222,6 +248,8 @@ def from_moments(
         Noise of the operators of many symbols, in units of that of counting.
     seed : int
         Of the random projection.
+    n_jobs : int or None
+        Threads for the parts of H_o.
     """
     total = H.sum()
     d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed)
@@ -233,15 +261,17 @@ def from_moments(
     gain = s / (s * s + noise * (np.arange(k) > 0))
     root_v = np.sqrt(np.asarray(H.sum(axis=0)).ravel())
     w = V.T @ root_v  # w = Vᵀ D_v^½ 1            (k,)
-    scaled = _Scaled(H_o, U * d_u[:, None], W)
-    if scaled.n_symbols < SHARED_FROM:
-        own, modes = scaled.of(np.arange(scaled.n_symbols)), np.empty((0, 0))
+    left = U * d_u[:, None]
+    if n_symbols < SHARED_FROM:
+        own = np.concatenate(each(lambda part: _Scaled(part(), left, W).all(), H_o, n_jobs))
+        modes = np.empty((0, 0))
     else:
+        scaled = _Scaled(H_o[0](), left, W)
         own, modes = _shared(scaled, shrink / total, 0.5 * (shrink > 0) / total, seed)
     own *= gain[:, None]  # M_o = (S² + R)⁻¹ S K_o          (n, k, k)
     emit = own @ w  # p(o | q) = q M_o w
     emit = modes @ emit if len(modes) else emit
-    end = V[begins == scaled.n_symbols].T @ root_v[begins == scaled.n_symbols]  # its own row
+    end = V[begins == n_symbols].T @ root_v[begins == n_symbols]  # its own row
     restart = (H @ W) * (d_u**2)[:, None]  # D_u⁻¹ H Ṽ                 (n_u, k)
     restart[d_u == 0] = first @ W / max(first.sum(), 1e-300)
     start = first @ W / first.sum() if first.sum() > 0 else root_v**2 @ W / total
@@ -252,27 +282,29 @@ class _Scaled:
     """K_o = Uᵀ D_u^-½ H_o Ṽ of the symbols, made when asked for."""
 
     def __init__(self, H_o: Moves, left: Floats, right: Floats) -> None:
-        self.met, past, symbol, self.n_symbols = H_o
+        self.met, past, symbol, symbols = H_o
         self.rows = np.lexsort((past, symbol))
-        self.past, self.symbol = past[self.rows], symbol[self.rows]
+        self.past, self.symbol = past[self.rows], symbol[self.rows] - symbols.start
+        self.n_symbols = len(symbols)
         self.bounds = np.searchsorted(self.symbol, np.arange(self.n_symbols + 1))
         self.left, self.right, self.k = left, right, left.shape[1]
+
+    def all(self) -> Floats:
+        """Of all symbols, (n, k, k)."""
+        return self.of(np.arange(self.n_symbols))
 
     def of(self, symbols: NDArray[np.int64]) -> Floats:
         """Of some symbols, (n, k, k)."""
         out, sizes = np.empty((len(symbols), self.k, self.k)), np.diff(self.bounds)[symbols]
-        most = max(int(sizes.max(initial=0)), 1) * max(self.k, 4 * self.met.nnz // len(self.rows))
-        step = max(1, BLOCK // most)
+        step = max(1, BLOCK // (self.k * max(int(sizes.max(initial=0)), 1)))
         for first in range(0, len(symbols), step):
             some = slice(first, first + step)
             ends = np.cumsum(sizes[some])
             rows = np.arange(ends[-1]) + np.repeat(
                 self.bounds[symbols[some]] - ends + sizes[some], sizes[some]
             )
-            after, left = (
-                self.met[self.rows[rows]] @ self.right,
-                self.left[self.past[rows]],
-            )  # (rows, k)
+            after = self.met[self.rows[rows]] @ self.right  # (rows, k)
+            left = self.left[self.past[rows]]
             for K, (a, b) in zip(out[some], pairwise([0, *ends.tolist()]), strict=True):
                 K[:] = left[a:b].T @ after[a:b]
         return out
