@@ -149,3 +149,15 @@ def test_ends_at_a_fixed_length_cost_no_direction():
     short = Pieces.all_of(Params.random(2, 2, 3, rng=0).sample(500, 3, rng=1))
     few = count_contexts(short, grow_trees(short, 3, 4, 2))  # most futures reach the end
     assert learn_operators(few, 5, False).singular_values[0] == pytest.approx(1)
+
+
+def test_operators_have_the_same_bits_in_parts_and_of_counts_not_added_up(monkeypatch, counts):
+    pieces = Pieces.all_of(Params.random(3, 4, 4, rng=0).sample(20, 40, rng=2))
+    more = count_contexts(pieces, counts.trees)
+    at_once = learn_operators(counts + more, 3, False)
+    monkeypatch.setattr(context_operators, "PART", len(counts.moves.keys) // 3)
+    monkeypatch.setattr(context_operators, "STEP", 50)
+    for n_jobs in (1, 2):
+        parts = learn_operators(counts, 3, False, more=more, n_jobs=n_jobs)
+        for name in ("start", "emit", "own", "restart"):
+            assert np.array_equal(getattr(at_once, name), getattr(parts, name))

@@ -44,7 +44,7 @@ class Table:
             raise SojournError("keys of a table stand in ascending order, each once")
         small = (
             not self.keys.size or self.keys[-1] < MAX_KEY,
-            self.counts.max(initial=0) <= MAX_COUNT,
+            self.counts.max(initial=0) < MAX_COUNT,
         )
         keys, counts = np.uint32 if small[0] else np.uint64, np.int32 if small[1] else np.int64
         object.__setattr__(self, "keys", self.keys.astype(keys, copy=False))
