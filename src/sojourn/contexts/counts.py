@@ -34,7 +34,7 @@ from sojourn.contexts.trees import (
     pruned,
 )
 from sojourn.errors import SojournError
-from sojourn.scale.threads import n_threads, shared_out
+from sojourn.scale.threads import each, n_threads, shared_out
 
 # Symbols that a thread lays out and counts at a time: their arrays stay in the cache.
 CHUNK = 1 << 15
@@ -213,7 +213,7 @@ def count_contexts(pieces: Pieces, trees: Trees, n_jobs: int | None = None) -> C
     """Counts of the pieces over the trees, by threads; the same for any number of them."""
     n = pieces.n_total + len(pieces)
     count = partial(_count, trees, pieces, most=n)
-    return reduce(operator.add, shared_out(count, _chunks(pieces), n_jobs)).counts()
+    return reduce(operator.add, shared_out(count, _chunks(pieces), n_jobs)).counts(n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,9 +300,9 @@ class _Counter:
         both.first = self.first + other.first
         return both
 
-    def counts(self) -> ContextCounts:
+    def counts(self, n_jobs: int | None = 1) -> ContextCounts:
         """What was counted until now."""
-        pairs, moves, follows = (table.sorted() for table in self.tables)
+        pairs, moves, follows = each(lambda table: table.sorted(), self.tables, n_jobs)
         return ContextCounts(self.trees, pairs, moves, follows, self.first.copy())
 
 

@@ -112,10 +112,34 @@ def summed(keys: Keys, counts: Ints) -> Table:
     )
 
 
-def cells(n_cells: int, most: int | None = None) -> Cells | Hashed:
+def cells(n_cells: int, most: int | None = None) -> Cells | Hashed | Listed:
     """An empty table for keys below `n_cells`, of which at most `most` will be counted."""
-    few = most is not None and n_cells > SPARSE * most
-    return Hashed() if few or n_cells > MAX_CELLS else Cells(n_cells)
+    if n_cells <= (MAX_CELLS if most is None else min(MAX_CELLS, SPARSE * most)):
+        return Cells(n_cells)
+    return Hashed() if most is None else Listed()
+
+
+class Listed:
+    """Keys as they come: where they are few, sorting them once is quickest."""
+
+    def __init__(self) -> None:
+        self.parts: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+
+    def add(self, keys: NDArray[np.uint64]) -> None:
+        """Count keys."""
+        self.parts.append(keys)
+
+    def joined(self, other: Listed) -> Listed:
+        """Both together; neither is changed."""
+        both = Listed()
+        both.parts = self.parts + other.parts
+        return both
+
+    def sorted(self) -> Table:
+        """What was counted until now."""
+        keys = np.sort(np.concatenate(self.parts))
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        return Table(keys[first], np.diff(np.append(first, len(keys))))
 
 
 class Cells:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FilePath = str | os.PathLike[str]
 
-ROWS_PER_PARTITION = 1 << 21
+ROWS_PER_PARTITION = 1 << 20
 
 
 class SkippedRowsWarning(UserWarning):

@@ -7,9 +7,8 @@ early.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from sojourn.contexts.followers import learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.contexts.tables import MAX_CELLS
-from sojourn.scale.threads import each, in_order
+from sojourn.scale.threads import each
 from sojourn.spectral.context_operators import RIDGE, SHARED_FROM, learn_operators
 from sojourn.spectral.models import ContextModel
 from sojourn.spectral.search import FIRST_RANKS, RANKS, ContextTrial, Search
@@ -42,7 +41,6 @@ CONTENDERS, NEAR = 4, 0.001
 OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
-LARGE = 1 << 21  # entries of a table from which on one size is compared at a time, for memory
 MOST_CONTEXTS = 4_000
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
@@ -94,7 +92,8 @@ def choose_trees(
 ) -> tuple[Trees, ContextChoice]:
     """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample."""
     training, heldout = sample.training, sample.heldout
-    fine = _grow(training, n_symbols)
+    everything = training + heldout
+    fine, grown = each(lambda pieces: _grow(pieces, n_symbols), [training, everything], n_jobs)
     counts = count_contexts(training, fine, n_jobs)
     n = int(counts.pairs.counts.sum())
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
@@ -117,8 +116,7 @@ def choose_trees(
     kept = _contenders(trials, n_symbols, sample.is_all) if trials else (sizes[0] * share,)
     full = bool(trials) and search.chosen.rank == ranks[-1] and search.best.weight == 1.0
     if full and sample.is_all:
-        kept = _likeliest(kept, share, search, counts, training + heldout, n_jobs, seed)
-    grown = _grow(training + heldout, n_symbols)
+        kept = _likeliest(kept, share, search, counts, everything, n_jobs, seed)
     trees = grown.cut(min(kept))
     if not trials:
         return trees.pruned(0), ContextChoice(0.0, 0, RIDGE, 1.0, None, kept)
@@ -237,18 +235,20 @@ def _best(
     counts: ContextCounts,
     sizes: tuple[float, ...],
     ranks: range,
-    near: Iterable[int],
+    near: Collection[int],
     n_jobs: int | None,
     seed: int,
 ) -> ContextTrial:
     """The best size and rank of all that was counted, then the best ridge for them."""
-    cuts = {size: counts.grouped(counts.trees.cut(size)) for size in sizes} or {0.0: counts}
-    walk = partial(search.walk, ranks=ranks, near=near, seed=seed)
-    large = len(counts.moves.keys) > LARGE
-    walks = list(in_order(walk, [*cuts.items()], 1 if large else n_jobs))
-    search.trials.extend(trial for found in walks for trial in found)
+
+    def walk(size: float) -> tuple[ContextCounts, list[ContextTrial]]:
+        cut = counts.grouped(counts.trees.cut(size)) if sizes else counts
+        return cut, search.walk((size, cut), ranks, near, seed)
+
+    walks = dict(zip(sizes or (0.0,), each(walk, sizes or (0.0,), n_jobs), strict=True))
+    search.trials.extend(trial for _, found in walks.values() for trial in found)
     best = search.chosen
-    cut = cuts[best.split_at]
+    cut = walks[best.split_at][0]
     assert search.heldout is not None
     operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed, None, n_jobs)
     others = []
