@@ -85,7 +85,13 @@ class Tree:
             )
         if np.any(self.split[inner] == LEAF) or np.any(self.count < 0):
             raise SojournError("a leaf of a tree has no children, and counts are not negative")
-        object.__setattr__(self, "_lookup", _lookup(self.parent, self.token, self.split))
+        children = np.bincount(inner, minlength=n)
+        sizes = np.where(children > 0, 1 << np.ceil(np.log2(children + 1)).astype(np.int64), 1)
+        first = np.cumsum(sizes) - sizes  # at least one slot of a row stays empty
+        table = np.stack([first, sizes - 1, self.split, self.token], axis=1).astype(np.int32)
+        lookup = Lookup(table.ravel(), np.zeros(int(sizes.sum()), np.int32))
+        _fill(*lookup, self.parent)
+        object.__setattr__(self, "_lookup", lookup)
 
     @property
     def n_nodes(self) -> int:
@@ -114,16 +120,6 @@ class Lookup(NamedTuple):
 
     nodes: Codes  # first slot, slots - 1, how it is split, and token of each   flat (n_nodes, 4)
     slots: Codes  # a child, or 0; those of a node come in the order of (token & slots - 1)
-
-
-def _lookup(parent: Codes, token: Codes, split: NDArray[np.uint8]) -> Lookup:
-    children = np.bincount(parent[1:], minlength=len(parent))
-    sizes = np.where(children > 0, 1 << np.ceil(np.log2(children + 1)).astype(np.int64), 1)
-    first = np.cumsum(sizes) - sizes  # at least one slot of a row stays empty
-    nodes = np.stack([first, sizes - 1, split, token], axis=1).astype(np.int32).ravel()
-    slots = np.zeros(int(sizes.sum()), np.int32)
-    _fill(nodes, slots, parent)
-    return Lookup(nodes, slots)
 
 
 @njit(cache=True, nogil=True)

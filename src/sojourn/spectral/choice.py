@@ -7,8 +7,9 @@ early.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def choose_trees(
     """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample."""
     training, heldout = sample.training, sample.heldout
     everything = training + heldout
-    fine, grown = each(lambda pieces: _grow(pieces, n_symbols), [training, everything], n_jobs)
+    fine, grown = each(partial(_grow, n_symbols=n_symbols), [training, everything], n_jobs)
     counts = count_contexts(training, fine, n_jobs)
     n = int(counts.pairs.counts.sum())
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
@@ -235,20 +236,17 @@ def _best(
     counts: ContextCounts,
     sizes: tuple[float, ...],
     ranks: range,
-    near: Collection[int],
+    near: Iterable[int],
     n_jobs: int | None,
     seed: int,
 ) -> ContextTrial:
     """The best size and rank of all that was counted, then the best ridge for them."""
-
-    def walk(size: float) -> tuple[ContextCounts, list[ContextTrial]]:
-        cut = counts.grouped(counts.trees.cut(size)) if sizes else counts
-        return cut, search.walk((size, cut), ranks, near, seed)
-
-    walks = dict(zip(sizes or (0.0,), each(walk, sizes or (0.0,), n_jobs), strict=True))
-    search.trials.extend(trial for _, found in walks.values() for trial in found)
+    grouped = each(lambda size: counts.grouped(counts.trees.cut(size)), sizes, n_jobs)
+    cuts = dict(zip(sizes, grouped, strict=True)) or {0.0: counts}
+    walk = partial(search.walk, ranks=ranks, near=near, seed=seed)
+    search.trials.extend(trial for found in each(walk, [*cuts.items()], n_jobs) for trial in found)
     best = search.chosen
-    cut = walks[best.split_at][0]
+    cut = cuts[best.split_at]
     assert search.heldout is not None
     operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed, None, n_jobs)
     others = []
