@@ -479,7 +479,18 @@ def test_compiling_is_announced_once_and_on_a_terminal_only(monkeypatch, capsys,
 def test_scores_do_not_depend_on_the_sequences_beside_them(size):
     tail = np.random.default_rng(0).choice([0.0, 0.5, 0.9], size[0])
     p = replace(Params.random(*size, rng=0), tail=tail)
-    X = p.sample(60, np.arange(1, 121, 2), rng=1)
+    X = p.sample(61, [*range(1, 121, 2), 1100], rng=1)  # the last alone is scored in one lane
     alone = np.concatenate([log_prob(p, X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_array_equal(log_prob(p, X), alone)
     np.testing.assert_array_equal(log_prob(p, X[::-1])[::-1], alone)
+
+
+@pytest.mark.parametrize("size", [(3, 5, 4), (9, 2, 3), (4, 1, 5), (2, 40, 3)])
+def test_paths_do_not_depend_on_the_sequences_beside_them(size):
+    tail = np.random.default_rng(0).choice([0.0, 0.5, 0.9], size[0])
+    p = replace(Params.random(*size, rng=0), tail=tail)
+    X = p.sample(20, [1500, *range(1, 20)], rng=1)  # the first alone is decoded in one lane
+    found, alone = decode(p, X), [decode(p, X[i : i + 1]) for i in range(len(X))]
+    np.testing.assert_array_equal(found.states, np.concatenate([a.states for a in alone]))
+    np.testing.assert_array_equal(found.begins, np.concatenate([a.begins for a in alone]))
+    np.testing.assert_array_equal(found.log_prob, np.concatenate([a.log_prob for a in alone]))

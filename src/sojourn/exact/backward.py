@@ -40,20 +40,27 @@ from sojourn.exact.lanes import (
     KERNEL,
     U,
     add_up,
-    ending_in,
-    entry,
     forward_steps,
     log_of,
     mixed,
     move,
     multiply_rows,
-    of_state,
     row_sum,
     set_group,
     two_row_sums,
 )
 from sojourn.exact.layout import EVERY
-from sojourn.exact.vectors import WIDTH, fma, least, load, splat, store, where_above
+from sojourn.exact.vectors import (
+    WIDTH,
+    entry,
+    fma,
+    least,
+    load,
+    of_state,
+    splat,
+    store,
+    where_above,
+)
 
 # A posterior is the rest of what enters a state and leaves it: below this it is rounding, and zero.
 _TINY = 1e-14
@@ -66,29 +73,28 @@ def add_at(sums, at, a, b) -> None:  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _add_durations(duration, n, factors, G, start) -> None:  # type: ignore[no-untyped-def]
-    """Add the factors, times rows of G from the start on, to the first n rows."""
-    N = duration.shape[1]
+def _add_durations(counts, duration, n, rows, factors, G, start, N) -> None:  # type: ignore[no-untyped-def]
+    """Add the factors, times rows of G from the start on, to n rows."""
     for h in range(0, N, WIDTH):
-        v = load(factors, h)
+        v = load(rows, factors + h)
         for j in range(h, n * N, N):
-            add_at(duration, j, v, load(G, start + j))
+            add_at(counts, duration + j, v, load(G, start + j))
 
 
 @njit(**INNER)
-def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ignore[no-untyped-def]
+def _begin_lanes(model, group, steps, row, t, sweep, counts, end) -> None:  # type: ignore[no-untyped-def]
     """Set G and V in the lanes whose last step is t."""
-    G, V, n = sweep.G, sweep.V, model.n
-    N, W = V.size, sweep.p.size
-    start = sweep.at[0] * N
+    G, V, n, W = sweep.G, sweep.rows, model.n, sweep.p.size
+    N = max(model.pad.size, model.n_x * W)
+    start, E, out = sweep.at[0] * N, row + 2 * N, row + 4 * N
     for l in range(W):
         if group.lengths[l] != t + 1 or sweep.p[l] <= 0.0:
             continue
         for x in range(model.n_x):
             i = x * W + l
-            value = steps.E[row, i] / sweep.p[l]
+            value = steps.rows[E + i] / sweep.p[l]
             if model.stop.size > 0:
-                sums.end[i] += steps.out[row, i] / sweep.p[l] * model.stop[x]
+                counts[end + i] += steps.rows[out + i] / sweep.p[l] * model.stop[x]
                 if n > 0:
                     G[start + i] = value * model.stop[x]
                 else:
@@ -102,118 +108,123 @@ def _begin_lanes(model, group, steps, row, t, sweep, sums) -> None:  # type: ign
 @njit(**INNER)
 def _unsettle(model, steps, row, sweep) -> None:  # type: ignore[no-untyped-def]
     """G and V as they were before lanes were settled."""
-    factor = sweep.H
-    N, W = factor.size, sweep.p.size
+    rows, kept, W = sweep.rows, steps.rows, sweep.p.size
+    N = max(model.pad.size, model.n_x * W)
+    factor, b, E = 2 * N, 5 * N * row + N, 5 * N * (row - 1) + 2 * N
     for i in range(N):
-        factor[i] = 1.0
+        rows[factor + i] = 1.0
     for l in range(W):
         if steps.flag[row, l]:
             for i in range(l, N, W):
-                factor[i] = steps.E[row - 1, i] * steps.scale[row, l] * steps.b[row, i]
-    multiply_rows(sweep.V, factor, 0, 1)
-    multiply_rows(sweep.ahead, factor, 0, 1)
-    multiply_rows(sweep.G, factor, sweep.at[0], model.n)
+                rows[factor + i] = kept[E + i] * steps.scale[row, l] * kept[b + i]
+    multiply_rows(rows, 0, 1, rows, factor, N)
+    multiply_rows(rows, 3 * N, 1, rows, factor, N)
+    multiply_rows(sweep.G, sweep.at[0] * N, model.n, rows, factor, N)
 
 
 @njit(**INLINE)
-def _add_states(rows, begins, lengths, t, b, row, n_x, post, emission, gamma) -> None:  # type: ignore[no-untyped-def]
+def _add_states(codes, group, t, kept, b, N, n_x, rows, post, sums) -> None:  # type: ignore[no-untyped-def]
     """Add the posteriors of step t to the emissions, and write them if they are wanted."""
-    W, zero = lengths.size, splat(0.0)
-    for h in range(0, post.size, WIDTH):
-        v = load(post, h)
+    begins, lengths = group
+    W, zero, emission, gamma = lengths.size, splat(0.0), sums.emission, sums.gamma
+    for h in range(0, N, WIDTH):
+        v = load(rows, post + h)
         v = where_above(v, splat(_TINY), v)
-        store(post, h, where_above(load(b, row + h), zero, v))
+        store(rows, post + h, where_above(load(kept, b + h), zero, v))
     for l in range(W):
         if t >= lengths[l]:
             continue
         at = begins[l] + t
-        code = U(rows[at] if rows[at] >= 0 else emission.shape[0] - 1)
+        code = U(codes[at] if codes[at] >= 0 else emission.shape[0] - 1)
         for x in range(U(n_x)):
-            emission[code, x] += post[x * U(W) + U(l)]
+            emission[code, x] += rows[U(post) + x * U(W) + U(l)]
         if gamma.size > 0:
             everything = 0.0
             for x in range(n_x):
-                everything += post[x * W + l]
+                everything += rows[post + x * W + l]
             share = 1.0 / everything if everything > 0.0 else 0.0
             for x in range(n_x):
-                gamma[at, x] = post[x * W + l] * share
+                gamma[at, x] = rows[post + x * W + l] * share
 
 
 @njit(**INLINE)
-def _look_ahead(model, sweep, t, f, row, duration, W) -> None:  # type: ignore[no-untyped-def]
+def _look_ahead(model, sweep, t, kept, f, counts, duration, N, W) -> None:  # type: ignore[no-untyped-def]
     """Durations below n_d of the stays that begin at t: their part of H, and their counts.
 
     Two steps share one reading of the rows, where G is not rescaled between them: the sums of an
     even step are made with those of the odd one after it, and the counts of an odd one wait.
     """
-    G, H, ahead, waiting, at = sweep.G, sweep.H, sweep.ahead, sweep.waiting, sweep.at
-    D, n, P, N = model.D, model.n, model.last.shape[1], H.size
-    start, even = at[0] * N, n + n % 2
+    G, rows, at, D, n, P = sweep.G, sweep.rows, sweep.at, model.D, model.n, model.pad.size
+    H, ahead, waiting = 2 * N, 3 * N, 4 * N
+    start, even, wide = at[0] * N, n + n % 2, model.wide
     for q in range(0, model.n_x, WIDTH if W == 1 else 1):
         for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
-            here = load(f, row + h)
+            here = load(kept, f + h)
             if t % 2:
-                store(H, h, two_row_sums(D, q, P, G, start + h, even, N, W, ahead, h))
-                store(waiting, h, here)
+                s = two_row_sums(D, q, P, G, start + h, even, N, wide, rows, ahead + h)
+                store(rows, H + h, s)
+                store(rows, waiting + h, here)
                 continue
-            s = load(ahead, h) if at[1] else row_sum(D, q + P, P, G, start + N + h, even, N, W)
-            store(H, h, fma(entry(D, q, W), load(G, start + h), s))
-            if not at[2]:
-                for j in range(h, n * N, N):
-                    add_at(duration, j, here, load(G, start + j))
-                continue
-            late, g = load(waiting, h), load(G, start + h)
+            if at[1]:
+                s = load(rows, ahead + h)
+            else:
+                s = row_sum(D, q + P, P, G, start + N + h, even, N, wide)
+            g = load(G, start + h)
+            store(rows, H + h, fma(entry(D, q, wide), g, s))
+            late = load(rows, waiting + h) if at[2] else splat(0.0)
             for j in range(h, n * N, N):
-                s = fma(here, g, load(duration, j))
+                s = fma(here, g, load(counts, duration + j))
                 g = load(G, start + j + N)
-                store(duration, j, fma(late, g, s))
+                store(counts, duration + j, fma(late, g, s))
     at[1] = at[2] = t % 2
 
 
 @njit(**INNER, inline="always")
 def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # type: ignore[no-untyped-def]
     """Backward over steps first to last - 1, adding up what is expected to happen there."""
-    G, V, post, H, _, waiting, w, _, at, _ = sweep
-    f, b, E, out, top, _, _, settled = steps
-    _, initial, transition, duration, emission, last_sums, _, gamma = sums
-    _, _, AT, _, _, last_D, _, _, n_x, n = model
-    begins, lengths = group
-    N, W, P = V.size, lengths.size, last_D.shape[1]
+    G, rows, _, at, _ = sweep
+    kept, counts, lengths = steps.rows, sums.counts, group.lengths
+    _, _, AT, _, _, last_D, _, pad, _, n_x, n, wide = model
+    W, P = lengths.size, pad.size
+    N = max(P, n_x * W)
+    V, post, H, waiting, w = 0, N, 2 * N, 4 * N, 5 * N
+    duration, transition = (n + 1) * N, (2 * n + 1) * N
+    lasts = transition + n_x * N
     stride, width = (WIDTH if W == 1 else 1), max(W, WIDTH)
     for t in range(last - 1, first - 1, -1):
-        row = (t - first + 1) * N
-        before, start = row - N, at[0] * N
+        f, start = (t - first + 1) * 5 * N, at[0] * N
+        E, top, out = f - 3 * N, f - 2 * N, f - N  # of the step before
         begins_here = False
         if t + 1 >= lengths[W - 1]:
             for l in range(W):
                 begins_here = begins_here or lengths[l] == t + 1
-        settles = settled[t - first + 1]
+        settles = steps.settled[t - first + 1]
         if at[2] and (begins_here or settles or t == 0):
-            _add_durations(duration, n, waiting, G, start + N)
+            _add_durations(counts, duration, n, rows, waiting, G, start + N, N)
             at[2] = 0
         if begins_here:
             at[1] = 0
-            _begin_lanes(model, group, steps, t - first + 1, t, sweep, sums)
-        _add_states(evidence.rows, begins, lengths, t, b, row, n_x, post, emission, gamma)
+            _begin_lanes(model, group, steps, f, t, sweep, counts, lasts + 3 * N)
+        _add_states(evidence.rows, group, t, kept, f + N, N, n_x, rows, post, sums)
         if settles:
             _unsettle(model, steps, t - first + 1, sweep)
         if t == 0:
             for h in range(0, N, WIDTH):
-                add_at(initial, n * N + h, splat(1.0), load(V, h))
+                add_at(counts, n * N + h, splat(1.0), load(rows, V + h))
                 for j in range(h, n * N, N):
-                    add_at(initial, j, splat(1.0), load(G, start + j))
+                    add_at(counts, j, splat(1.0), load(G, start + j))
             break
         if n > 0:
-            _look_ahead(model, sweep, t, f, row, duration, W)
+            _look_ahead(model, sweep, t, kept, f, counts, duration, N, W)
         for q in range(0, n_x, stride):
             for h in range(q * W, q * W + width, WIDTH):
-                v, here = load(V, h), load(f, row + h)
-                s = entry(last_D, q, W) * v
+                v, here = load(rows, V + h), load(kept, f + h)
+                s = entry(last_D, q, wide) * v
                 if n > 0:
-                    s = s + load(H, h)
-                add_at(last_sums, h, here, v)
-                store(post, h, load(post, h) - here * s)
-                store(w, h, least(s / load(E, before + h), splat(CEILING)))
+                    s = s + load(rows, H + h)
+                add_at(counts, lasts + h, here, v)
+                store(rows, post + h, load(rows, post + h) - here * s)
+                store(rows, w + h, least(s / load(kept, E + h), splat(CEILING)))
         end = start + max(n - 1, 0) * N
         if at[0] == 0:
             move(G, n, N)
@@ -224,64 +235,67 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
         for q in range(0, n_x, stride):
             for l in range(0, width, WIDTH):
                 h = q * W + l
-                leave, into = mixed(AT, q, P, n_x, w, l, W), load(w, h)
+                leave, into = mixed(AT, q, P, n_x, rows, w + l, W, wide), load(rows, w + h)
                 for y in range(n_x):
-                    add_at(transition, y * N + h, of_state(out, before + y * W + l, W), into)
-                store(post, h, fma(load(out, before + h), leave, load(post, h)))
-                leave = least(load(E, before + h) * leave, splat(CEILING))
-                v, above = load(V, h), load(top, before + h)
-                add_at(last_sums, N + h, above, v)
+                    came = of_state(kept, out + y * W + l, wide)
+                    add_at(counts, transition + y * N + h, came, into)
+                add_at(rows, post + h, load(kept, out + h), leave)
+                leave = least(load(kept, E + h) * leave, splat(CEILING))
+                v, above = load(rows, V + h), load(kept, top + h)
+                add_at(counts, lasts + N + h, above, v)
                 g = leave
                 if n > 0:
                     g = load(G, end + h)
-                    add_at(last_sums, 2 * N + h, above, g)
-                    g = entry(last_D, 2 * P + q, W) * g
-                store(V, h, fma(entry(last_D, P + q, W), v, g))
+                    add_at(counts, lasts + 2 * N + h, above, g)
+                    g = entry(last_D, 2 * P + q, wide) * g
+                store(rows, V + h, fma(entry(last_D, P + q, wide), v, g))
                 store(G, start + h, leave)
 
 
 @njit(**INNER)
 def _finish_lanes(model, group, forward, t, order, k, sweep, log_probs) -> None:  # type: ignore[no-untyped-def]
     """The probabilities of the sequences whose last step is t, and of their states there."""
-    W, n_x = sweep.p.size, model.n_x
+    rows, W, n_x = forward.rows, sweep.p.size, model.n_x
+    N = max(model.pad.size, n_x * W)
+    E, out, sums = 2 * N, 4 * N, 6 * N
     add_up(model, forward)
     for l in range(W):
         if group.lengths[l] != t + 1:
             continue
         p = forward.total[l]
         if model.stop.size > 0:
-            p = ending_in(forward.out, model.stop, l, W)
+            p = 0.0
+            for x in range(n_x):
+                p += rows[out + x * W + l] * model.stop[x]
         sweep.p[l] = p
         log_probs[order[k + l]] = log_of(p, forward.shifts[l])
         share = 1.0 / p if p > 0.0 else 0.0
         for x in range(n_x):
             i = x * W + l
-            here = forward.E[i] * forward.sums[i]
+            here = rows[E + i] * rows[sums + i]
             if model.stop.size > 0:
-                here = forward.out[i] * model.stop[x]
-            sweep.post[i] = here * share
+                here = rows[out + i] * model.stop[x]
+            sweep.rows[N + i] = here * share
 
 
 @njit(**INNER)
-def _keep_head(forward, steps, head, save) -> None:  # type: ignore[no-untyped-def]
+def _keep_head(forward, steps, head, save, N) -> None:  # type: ignore[no-untyped-def]
     """Save the state of the forward pass before a block, or bring it back; it is row 0, too."""
-    size, N, at = forward.recent.size, forward.E.size, forward.at
-    rest = head[2]
-    if not save:
-        at[0] = int(rest[4 * N])
-        for i in range(size):
-            forward.recent[i], forward.down[i] = head[0, i], head[1, i]
-        for i in range(N):
-            forward.E[i], forward.top[i] = rest[i], rest[N + i]
-            forward.ahead[i], forward.out[i] = rest[2 * N + i], rest[3 * N + i]
-    rest[4 * N] = at[0]
-    for i in range(size):
-        head[0, i], head[1, i] = forward.recent[i], forward.down[i]
-    for i in range(N):
-        rest[i], rest[N + i] = forward.E[i], forward.top[i]
-        rest[2 * N + i], rest[3 * N + i] = forward.ahead[i], forward.out[i]
-        steps.E[0, i], steps.out[0, i] = forward.E[i], forward.out[i]
-        steps.top[0, i] = forward.top[i]
+    recent, down, rows, at = forward.recent, forward.down, forward.rows, forward.at
+    if save:
+        head[2, 7 * N] = at[0]
+        for i in range(recent.size):
+            head[0, i], head[1, i] = recent[i], down[i]
+        for i in range(7 * N):
+            head[2, i] = rows[i]
+    else:
+        at[0] = int(head[2, 7 * N])
+        for i in range(recent.size):
+            recent[i], down[i] = head[0, i], head[1, i]
+        for i in range(7 * N):
+            rows[i] = head[2, i]
+    for i in range(5 * N):
+        steps.rows[i] = rows[i]
 
 
 @njit(**KERNEL)
@@ -290,30 +304,31 @@ def run_chunk(model, evidence, order, group, forward, steps, sweep, sums):  # ty
 
     Forward over blocks of steps, then backward over them; without room for steps, forward only.
     """
-    W, wanted = group.lengths.size, steps.f.size > 0
+    W, wanted = group.lengths.size, steps.rows.size > 0
+    N = max(model.pad.size, model.n_x * W)
     for k in range(0, order.size, W):
         n = set_group(evidence, order, k, group)
         for l in range(W):
             forward.shifts[l], sweep.p[l] = 0, 0.0
             if group.lengths[l] == 0 and l < n:
                 sums.log_probs[order[k + l]] = log_of(model.empty, 0)
-        for i in range(sweep.post.size):
-            sweep.post[i], sweep.V[i] = 0.0, 0.0
+        for i in range(2 * N):  # V and the posteriors
+            sweep.rows[i] = 0.0
         for i in range(sweep.G.size):
             sweep.G[i] = 0.0
         sweep.at[0], sweep.at[1], sweep.at[2] = EVERY, 0, 0
         T, alive = group.lengths[0], n
-        size = steps.f.shape[0] - 1 if wanted else max(T, 1)
+        size = steps.settled.size - 1 if wanted else max(T, 1)
         n_blocks = (T + size - 1) // size
         for visit in range(2 * n_blocks if wanted else n_blocks):
             again = visit >= n_blocks
             m = 2 * n_blocks - 1 - visit if again else visit
             t, last = m * size, min((m + 1) * size, T)
             if m > 0 and (not again or m < n_blocks - 1):
-                _keep_head(forward, steps, sweep.heads[m], not again)
+                _keep_head(forward, steps, sweep.heads[m], not again, N)
             elif m == 0 and wanted:
-                for i in range(sweep.post.size):
-                    steps.E[0, i] = 1.0
+                for i in range(2 * N, 3 * N):  # E
+                    steps.rows[i] = 1.0
             while t < last and visit != n_blocks:  # the last block is still there
                 end = last
                 if not again:

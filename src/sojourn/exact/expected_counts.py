@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,19 +41,9 @@ class ExpectedCounts:
     statistics: Floats | None = None
 
     def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
-        return ExpectedCounts(
-            self.log_likelihood + other.log_likelihood,
-            self.initial + other.initial,
-            self.transition + other.transition,
-            self.duration + other.duration,
-            self.emission + other.emission,
-            self.tail + other.tail,
-            self.end + other.end,
-            self.n_empty + other.n_empty,
-            None
-            if self.statistics is None or other.statistics is None
-            else self.statistics + other.statistics,
-        )
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        total: list[Any] = [None if a is None else a + b for a, b in pairs]
+        return ExpectedCounts(*total)
 
     @property
     def start(self) -> Floats:
@@ -78,12 +68,12 @@ def _chunk_runner(
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
         lengths = np.diff(offsets[first : last + 1])
-        W, longest = n_lanes(last - first, n_x * n_d), int(lengths.max())
+        W, longest = n_lanes(lengths, n_x * n_d), int(lengths.max())
         B, top = observed.rows(model.B, first, last)
         sums = new_sums(rooms.chain, W, B, log_probs, posterior)
         seen, order = evidence(observed.codes, offsets, B, labels), longest_first(offsets, *bounds)
         with rooms.room(W, max(longest, 1)) as room:
-            run_chunk(rooms.chain, seen, order, *room, sums)
+            run_chunk(rooms.model(W), seen, order, *room, sums)
         observed.add_tops(log_probs, top, first, last)
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
@@ -91,16 +81,17 @@ def _chunk_runner(
             # One symbol, none missing. Sums of columns are slow where these are few.
             emission = np.stack([np.ascontiguousarray(emission.T).sum(axis=1), np.zeros(n_x)])
 
-        def over_lanes(table: Floats) -> Floats:
-            return np.asarray(table[..., : n_x * W].reshape(*table.shape[:-1], n_x, W).sum(axis=-1))
-
-        changes = A * over_lanes(sums.transition)
-        end, (entered, held, down) = over_lanes(sums.end), over_lanes(sums.last)
+        rows = sums.counts.reshape(2 * n_d + n_x + 3, -1)[:, : n_x * W]
+        parts = rows.reshape(-1, n_x, W).sum(axis=2)
+        first_stays, below, changes, (entered, held, down, end) = np.split(
+            parts, np.cumsum([n_d, n_d - 1, n_x])
+        )
+        changes = A * changes
         held, down = model.hold * (held, down)
-        duration = np.vstack([over_lanes(sums.duration), entered]).T
+        duration = np.vstack([below, entered]).T
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=model.init * over_lanes(sums.initial).T,
+            initial=model.init * first_stays.T,
             transition=changes,
             duration=np.ascontiguousarray(params.duration * duration),
             emission=np.ascontiguousarray(emission[:-1].T),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from sojourn.exact.filter import (
     p_empty,
     tables,
 )
-from sojourn.exact.layout import Rooms, Sums, evidence, longest_first, n_lanes, new_sums
+from sojourn.exact.layout import Rooms, Sums, evidence, longest_first, n_lanes
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -101,19 +100,16 @@ def log_prob(
     """
     model, offsets = tables(params, initial), sequences.offsets
     observed, out = Observed(params, sequences), np.empty(len(sequences))
-    rooms = Rooms(model, params)
-
-    @cache
-    def sums(W: int) -> Sums:  # of which only log-probabilities are wanted
-        return new_sums(rooms.chain, W, model.B, out, np.empty((0, 0)))
+    rooms, nothing = Rooms(model, params), np.empty((0, 0))
+    sums = Sums(out, np.empty(0), nothing, nothing)
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(model.B, *bounds)
         order = longest_first(offsets, *bounds)
-        W = n_lanes(len(order), params.duration.size)
+        W = n_lanes(np.diff(offsets[bounds[0] : bounds[1] + 1]), params.duration.size)
         seen = evidence(observed.codes, offsets, B)
         with rooms.room(W, 0) as room:
-            run_chunk(rooms.chain, seen, order, *room, sums(W))
+            run_chunk(rooms.model(W), seen, order, *room, sums)
         observed.add_tops(out, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)

@@ -31,7 +31,19 @@ import numpy as np
 from numba import njit
 
 from sojourn.exact.layout import AT_ONCE, EVERY, LEAST
-from sojourn.exact.vectors import WIDTH, any_below, fma, least, load, splat, spread, store
+from sojourn.exact.vectors import (
+    WIDTH,
+    any_below,
+    entry,
+    fma,
+    gather,
+    least,
+    load,
+    most,
+    of_state,
+    splat,
+    store,
+)
 
 # Sums are in the order in which they are written, so that they do not depend on the lanes.
 KERNEL: dict[str, Any] = {
@@ -58,52 +70,40 @@ U = np.uint64  # unsigned: the loops need no test for negative indices
 
 
 @njit(**INLINE)
-def entry(table, at, W):  # type: ignore[no-untyped-def]
-    """A number of a table for all lanes; or, with one lane, those of eight states from it on."""
-    return load(table, at) if W == 1 else spread(table, at)
-
-
-@njit(**INLINE)
-def of_state(numbers, at, W):  # type: ignore[no-untyped-def]
-    """Of one state, the numbers of eight lanes; or, with one lane, its number eight times."""
-    return spread(numbers, at) if W == 1 else load(numbers, at)
-
-
-@njit(**INLINE)
-def mixed(table, q, P, n_x, numbers, at, W):  # type: ignore[no-untyped-def]
+def mixed(table, q, P, n_x, numbers, at, W, wide):  # type: ignore[no-untyped-def]
     """Σ_y table[y, q] numbers[y], a sum over states."""
     s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for y in range(0, n_x, AT_ONCE):
         j, k = y * P + q, at + y * W
-        s0 = fma(entry(table, j, W), of_state(numbers, k, W), s0)
-        s1 = fma(entry(table, j + P, W), of_state(numbers, k + W, W), s1)
-        s2 = fma(entry(table, j + 2 * P, W), of_state(numbers, k + 2 * W, W), s2)
-        s3 = fma(entry(table, j + 3 * P, W), of_state(numbers, k + 3 * W, W), s3)
+        s0 = fma(entry(table, j, wide), of_state(numbers, k, wide), s0)
+        s1 = fma(entry(table, j + P, wide), of_state(numbers, k + W, wide), s1)
+        s2 = fma(entry(table, j + 2 * P, wide), of_state(numbers, k + 2 * W, wide), s2)
+        s3 = fma(entry(table, j + 3 * P, wide), of_state(numbers, k + 3 * W, wide), s3)
     return (s0 + s1) + (s2 + s3)
 
 
 @njit(**INLINE)
-def row_sum(table, q, P, window, at, n, N, W):  # type: ignore[no-untyped-def]
+def row_sum(table, q, P, window, at, n, N, wide):  # type: ignore[no-untyped-def]
     """Σ_j table[j, q] window[j], a sum over the first n rows of both; n is even."""
     s0, s1 = splat(0.0), splat(0.0)
     for j in range(0, n, 2):
-        s0 = fma(entry(table, j * P + q, W), load(window, at + j * N), s0)
-        s1 = fma(entry(table, j * P + P + q, W), load(window, at + j * N + N), s1)
+        s0 = fma(entry(table, j * P + q, wide), load(window, at + j * N), s0)
+        s1 = fma(entry(table, j * P + P + q, wide), load(window, at + j * N + N), s1)
     return s0 + s1
 
 
 @njit(**INLINE)
-def two_row_sums(table, q, P, window, at, n, N, W, ahead, h):  # type: ignore[no-untyped-def]
-    """The same, and into `ahead` that of the next step, which has each row one row further."""
+def two_row_sums(table, q, P, window, at, n, N, wide, rows, ahead):  # type: ignore[no-untyped-def]
+    """The same, and in place `ahead` of the rows for the next step: each row is one further."""
     s0, s1, a0, a1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    d0 = entry(table, q, W)
+    d0 = entry(table, q, wide)
     for j in range(0, n, 2):
         v0, v1 = load(window, at + j * N), load(window, at + j * N + N)
-        d1, d2 = entry(table, (j + 1) * P + q, W), entry(table, (j + 2) * P + q, W)
+        d1, d2 = entry(table, (j + 1) * P + q, wide), entry(table, (j + 2) * P + q, wide)
         s0, s1 = fma(d0, v0, s0), fma(d1, v1, s1)
         a0, a1 = fma(d1, v0, a0), fma(d2, v1, a1)
         d0 = d2
-    store(ahead, h, a0 + a1)
+    store(rows, ahead, a0 + a1)
     return s0 + s1
 
 
@@ -116,69 +116,78 @@ def move(window, n, N) -> None:  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def read_factors(rows, labels, B, begins, lengths, t, which, b) -> None:  # type: ignore[no-untyped-def]
-    """Put p(observation | x) at step t into b.
+def read_factors(evidence, group, t, which, pad, rows, b, wide) -> None:  # type: ignore[no-untyped-def]
+    """Put p(observation | x) at step t into the rows, from place b on.
 
     A lane whose sequence has ended reads ones. A known label rules all other states out.
     """
-    n_x, W, ones = U(B.shape[1]), U(which.size), B.shape[0] - 1
+    codes, labels, _, B = evidence
+    begins, lengths = group
+    n_x, W, ones = B.shape[1], which.size, B.shape[0] - 1
     for l in range(W):
         k = ones
-        if t < lengths[l] and rows[begins[l] + t] >= 0:
-            k = rows[begins[l] + t]
-        which[l] = U(k)
-    for x in range(n_x):
-        for l in range(W):
-            b[x * W + l] = B[which[l], x]
+        if t < lengths[l] and codes[begins[l] + t] >= 0:
+            k = codes[begins[l] + t]
+        which[l] = k * n_x
+    if wide is None:
+        for h in range(0, pad.size, WIDTH):  # what is read beyond the states gives way to ones
+            store(rows, b + h, most(load(B, which[0] + h), load(pad, h)))
+    else:
+        for x in range(n_x):
+            for l in range(0, W, WIDTH):
+                store(rows, b + x * W + l, gather(B, which, l, x))
     if labels.size > 0:
         for l in range(W):
             label = labels[begins[l] + t] if t < lengths[l] else -1
             for x in range(n_x):
-                if label >= 0 and x != U(label):
-                    b[x * W + l] = 0.0
+                if label >= 0 and x != label:
+                    rows[b + x * W + l] = 0.0
 
 
 @njit(**INNER)
-def _to_settle(E, flag, t) -> bool:  # type: ignore[no-untyped-def]
+def _to_settle(rows, E, N, flag, t) -> bool:  # type: ignore[no-untyped-def]
     """Put into flag whether a lane is to be settled; returns whether any is."""
     W, regular, low = flag.size, t % EVERY == 0 and t > 0, False
-    for h in range(0, E.size, WIDTH):
-        low = any_below(load(E, h), splat(LEAST)) or low
+    for h in range(E, E + N, WIDTH):
+        low = any_below(load(rows, h), splat(LEAST)) or low
     if not (regular or low):
         return False
     for l in range(W):
         flag[l] = regular
-        for i in range(l, E.size, W):
-            flag[l] = flag[l] or E[i] < LEAST
+        for i in range(E + l, E + N, W):
+            flag[l] = flag[l] or rows[i] < LEAST
     return True
 
 
 @njit(**INNER)
 def add_up(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Sums of the cells of each state, without E, and of alpha in each lane."""
-    sums, total, E = forward.sums, forward.total, forward.E
-    N, W, P, n_x, n = sums.size, total.size, model.last.shape[1], model.n_x, model.n
+    rows, total, n_x, n = forward.rows, forward.total, model.n_x, model.n
+    W, P = total.size, model.pad.size
+    N = max(P, n_x * W)
+    E, top, sums = 2 * N, 3 * N, 6 * N
     for q in range(0, n_x, WIDTH if W == 1 else 1):
         for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
             at = forward.at[0] * N + h
-            s = row_sum(model.S, q, P, forward.recent, at, n + n % 2, N, W)
+            s = row_sum(model.S, q, P, forward.recent, at, n + n % 2, N, model.wide)
             for j in range(n):
                 s = s + load(forward.down, at + j * N)
-            store(sums, h, s + load(forward.top, h))
+            store(rows, sums + h, s + load(rows, top + h))
     for l in range(W):
         total[l] = 0.0
         for i in range(l, n_x * W, W):
-            total[l] += E[i] * sums[i]
+            total[l] += rows[E + i] * rows[sums + i]
 
 
 @njit(**INNER)
 def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
     """Multiply E into the rows, in the lanes to be settled, and divide by a power of two."""
-    E, factor, total = forward.E, forward.sums, forward.total
-    N, W = E.size, total.size
+    rows, total, n = forward.rows, forward.total, model.n
+    N, W = max(model.pad.size, model.n_x * total.size), total.size
+    E, top, ahead, factor = 2 * N, 3 * N, 5 * N, 6 * N
     add_up(model, forward)
     for i in range(N):
-        factor[i] = 1.0
+        rows[factor + i] = 1.0
     for l in range(W):
         if not forward.flag[l]:
             continue
@@ -186,52 +195,52 @@ def _settle(model, forward) -> None:  # type: ignore[no-untyped-def]
         forward.shifts[l] += power
         forward.scale[l] = math.ldexp(1.0, -power)
         for i in range(l, N, W):
-            factor[i], E[i] = E[i] * forward.scale[l], 1.0
-    multiply_rows(forward.top, factor, 0, 1)
-    multiply_rows(forward.ahead, factor, 0, 1)
-    multiply_rows(forward.recent, factor, forward.at[0], model.n)
-    multiply_rows(forward.down, factor, forward.at[0], model.n)
+            rows[factor + i], rows[E + i] = rows[E + i] * forward.scale[l], 1.0
+    multiply_rows(rows, top, 1, rows, factor, N)
+    multiply_rows(rows, ahead, 1, rows, factor, N)
+    multiply_rows(forward.recent, forward.at[0] * N, n, rows, factor, N)
+    multiply_rows(forward.down, forward.at[0] * N, n, rows, factor, N)
 
 
 @njit(**INNER)
-def multiply_rows(window, factor, first, n) -> None:  # type: ignore[no-untyped-def]
-    """Multiply n rows, from the first on, by the factors; to no more than `CEILING`."""
-    N = factor.size
-    for at in range(first * N, (first + n) * N, N):
+def multiply_rows(window, first, n, rows, factor, N) -> None:  # type: ignore[no-untyped-def]
+    """Multiply n rows, from a place on, by the factors; to no more than `CEILING`."""
+    for at in range(first, first + n * N, N):
         for h in range(0, N, WIDTH):
-            v = least(load(window, at + h) * load(factor, h), splat(CEILING))
+            v = least(load(window, at + h) * load(rows, factor + h), splat(CEILING))
             store(window, at + h, v)
 
 
 @njit(**INNER)
-def _begin(model, forward) -> None:  # type: ignore[no-untyped-def]
+def _begin(model, forward, N, W) -> None:  # type: ignore[no-untyped-def]
     """Before the first step: what ends n - 1 - j steps from it has begun to count down j ago."""
-    N, W, P, n = forward.E.size, forward.flag.size, model.last.shape[1], model.n
+    rows, init, P, n, wide = forward.rows, model.init, model.pad.size, model.n, model.wide
     forward.at[0] = EVERY
     for q in range(0, model.n_x, WIDTH if W == 1 else 1):
         for h in range(q * W, q * W + max(W, WIDTH), WIDTH):
             for j in range(n):
-                store(forward.recent, (EVERY + j) * N + h, splat(0.0))
-                store(forward.down, (EVERY + j) * N + h, entry(model.init, (n - 1 - j) * P + q, W))
-            store(forward.top, h, entry(model.init, n * P + q, W))
-            store(forward.f, h, splat(0.0))
-            store(forward.E, h, load(forward.b, h))
+                at = (EVERY + j) * N + h
+                store(forward.recent, at, splat(0.0))
+                store(forward.down, at, entry(init, (n - 1 - j) * P + q, wide))
+            store(rows, h, splat(0.0))
+            store(rows, 2 * N + h, load(rows, N + h))
+            store(rows, 3 * N + h, entry(init, n * P + q, wide))
 
 
 @njit(**INNER, inline="always")
 def forward_steps(model, evidence, group, forward, steps, origin, first, last):  # type: ignore[no-untyped-def]
     """Steps first to last - 1 of a group, from the one before; kept in rows from origin on."""
-    f, b, E, out, top, recent, down, ahead, _, _, flag, scale, _, which, at = forward
-    kept_f, kept_b, kept_E, kept_out, kept_top, kept_scale, kept_flag, kept_settled = steps
-    rows, labels, _, B = evidence
-    begins, lengths = group
-    _, A, _, D, _, ends, _, _, n_x, n = model
-    N, W, P = E.size, flag.size, ends.shape[1]
+    rows, recent, down, _, flag, scale, _, which, at = forward
+    kept, kept_scale, kept_flag, kept_settled = steps
+    _, A, _, D, _, ends, _, pad, _, n_x, n, wide = model
+    W, P = flag.size, pad.size
+    N = max(P, n_x * W)
+    f, b, E, top, out, ahead = 0, N, 2 * N, 3 * N, 4 * N, 5 * N
     stride, width = (WIDTH if W == 1 else 1), max(W, WIDTH)
     for t in range(first, last):
-        read_factors(rows, labels, B, begins, lengths, t, which, b)
+        read_factors(evidence, group, t, which, pad, rows, b, wide)
         if t == 0:
-            _begin(model, forward)
+            _begin(model, forward, N, W)
         else:
             if at[0] == 0:
                 move(recent, n, N)
@@ -242,50 +251,38 @@ def forward_steps(model, evidence, group, forward, steps, origin, first, last): 
             for q in range(0, n_x, stride):
                 for l in range(0, width, WIDTH):
                     h = q * W + l
-                    e, before = load(E, h), load(top, h)
-                    v = mixed(A, q, P, n_x, out, l, W) * (splat(1.0) / e)
-                    store(E, h, e * load(b, h))
-                    store(f, h, v)
+                    e, before = load(rows, E + h), load(rows, top + h)
+                    v = mixed(A, q, P, n_x, rows, out + l, W, wide) * (splat(1.0) / e)
+                    store(rows, E + h, e * load(rows, b + h))
+                    store(rows, f + h, v)
                     store(recent, start + h, v)
-                    store(down, start + h, entry(ends, 2 * P + q, W) * before)
-                    held = entry(ends, P + q, W) * before
-                    store(top, h, fma(entry(ends, q, W), v, held))
-        settled = _to_settle(E, flag, t)
+                    store(down, start + h, entry(ends, 2 * P + q, wide) * before)
+                    held = entry(ends, P + q, wide) * before
+                    store(rows, top + h, fma(entry(ends, q, wide), v, held))
+        settled = _to_settle(rows, E, N, flag, t)
         if settled:
             _settle(model, forward)
-        start, row = at[0] * N, (t - origin) * N
+        start = at[0] * N
         for q in range(0, n_x, stride):
             for h in range(q * W, q * W + width, WIDTH):
                 if n == 0:
-                    s = load(top, h)
-                elif t % 2:
-                    s = fma(entry(D, q, W), load(recent, start + h), load(ahead, h))
-                    s = s + load(down, start + (n - 1) * N + h)
+                    s = load(rows, top + h)
                 else:
-                    s = two_row_sums(D, q, P, recent, start + h, n + n % 2, N, W, ahead, h)
+                    if t % 2:
+                        s = fma(entry(D, q, wide), load(recent, start + h), load(rows, ahead + h))
+                    else:
+                        even = n + n % 2
+                        s = two_row_sums(D, q, P, recent, start + h, even, N, wide, rows, ahead + h)
                     s = s + load(down, start + (n - 1) * N + h)
-                v = load(E, h) * s
-                store(out, h, v)
-                if kept_f.size > 0:
-                    store(kept_f, row + h, load(f, h))
-                    store(kept_b, row + h, load(b, h))
-                    store(kept_E, row + h, load(E, h))
-                    store(kept_out, row + h, v)
-                    store(kept_top, row + h, load(top, h))
-        if kept_f.size > 0:
-            kept_settled[t - origin] = settled
+                store(rows, out + h, load(rows, E + h) * s)
+        if kept.size > 0:
+            row = t - origin
+            for h in range(0, 5 * N, WIDTH):
+                store(kept, row * 5 * N + h, load(rows, h))
+            kept_settled[row] = settled
             if settled:
                 for l in range(W):
-                    kept_flag[t - origin, l], kept_scale[t - origin, l] = flag[l], scale[l]
-
-
-@njit(**INNER)
-def ending_in(out, stop, l, W) -> float:  # type: ignore[no-untyped-def]
-    """The probability that the sequence of lane l, as scaled, ends after this step."""
-    p = 0.0
-    for x in range(stop.size):
-        p += out[x * W + l] * stop[x]
-    return p
+                    kept_flag[row, l], kept_scale[row, l] = flag[l], scale[l]
 
 
 @njit(**INNER)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ EVERY = 32
 LEAST = 2.0**-400
 LINES = 128  # bytes of two lines of the cache, which are fetched together
 
+LONG = 1000  # symbols from which on a sequence may be worth the kernels for one lane
 AT_ONCE = 4  # rows that are added at once
 
 # A block stays in a cache until its backward sweep.
@@ -46,9 +48,11 @@ class Chain(NamedTuple):
     S: Floats  # row j: P(j < duration - 1 < n)                              (n + ..., P)
     last: Floats  # D of n_d; of n_d: what is held, what counts down         (3, P)
     stop: Floats  # p(ends | last step of a stay); empty without ends        (n_x,) or (0,)
+    pad: Floats  # ones after the states                                     (P,)
     empty: float  # probability of a sequence without symbols
     n_x: int
     n: int
+    wide: bool | None = True  # None with one lane, for which kernels are compiled apart
 
 
 class Evidence(NamedTuple):
@@ -70,33 +74,27 @@ class Group(NamedTuple):
 class Steps(NamedTuple):
     """The forward pass as the backward pass needs it, one row per step; all empty for scores."""
 
-    f: Floats  # (n_rows, N)
-    b: Floats  # (n_rows, N)
-    E: Floats  # (n_rows, N)
-    out: Floats  # (n_rows, N)
-    top: Floats  # (n_rows, N)
+    rows: Floats  # f, b, E, top and out                                      (n_rows 5 N,)
     scale: Floats  # power of two by which a lane was multiplied              (n_rows, W)
     flag: NDArray[np.bool_]  # lanes that were settled                        (n_rows, W)
     settled: NDArray[np.bool_]  # whether any lane was                        (n_rows,)
 
 
 class Forward(NamedTuple):
-    """The forward pass of a group after some step."""
+    """The forward pass of a group after some step.
 
-    f: Floats  # (N,)
-    b: Floats  # (N,)
-    E: Floats  # (N,)
-    out: Floats  # (N + ...,)
-    top: Floats  # (N,)
+    What is read at every step is in one array: its address is in a register, others in memory.
+    """
+
+    # f, b, E, top and out; `ahead`, a part of `out` of the next step, if that is odd; sums
+    rows: Floats  # (7 N + ...,)
     recent: Floats  # f of this step and those before it, from row at[0] on  ((n + EVERY) N,)
     down: Floats  # the same of g                                            ((n + EVERY) N,)
-    ahead: Floats  # part of `out` of the next step, if that is odd           (N,)
-    sums: Floats  # room                                                      (N,)
     total: Floats  # the sum of alpha, where it was needed                    (W,)
     flag: NDArray[np.bool_]  # lanes whose E is to join f, g and top          (W,)
     scale: Floats  # power of two by which these were multiplied              (W,)
     shifts: Offsets  # all powers of two so far                               (W,)
-    which: NDArray[np.uint64]  # rows of factors                              (W,)
+    which: Offsets  # where the factors of each begin                         (W,)
     at: Offsets  # (1,)
 
 
@@ -106,13 +104,14 @@ def chain(model: Tables, params: Params) -> Chain:
     n, A = n_d - 1, leaving(params)[0]
     D = model.D.T[:n]
     return Chain(
-        init=_padded(model.init.T),
-        A=_padded(A, AT_ONCE),
-        AT=_padded(A.T, AT_ONCE),
-        D=_padded(D, 2, 1),
-        S=_padded(np.cumsum(D[::-1], axis=0)[::-1], 2),
-        last=_padded(np.vstack([model.D[:, n], model.hold])),
+        init=padded(model.init.T),
+        A=padded(A, AT_ONCE),
+        AT=padded(A.T, AT_ONCE),
+        D=padded(D, 2, 1),
+        S=padded(np.cumsum(D[::-1], axis=0)[::-1], 2),
+        last=padded(np.vstack([model.D[:, n], model.hold])),
         stop=model.stop,
+        pad=np.pad(np.zeros(n_x), (0, -n_x % WIDTH), constant_values=1.0),
         empty=p_empty(params),
         n_x=n_x,
         n=n,
@@ -124,7 +123,7 @@ def row_size(n_x: int, W: int) -> int:
     return -(-n_x * W // WIDTH) * WIDTH
 
 
-def _padded(table: Floats, multiple: int = 1, more: int = 0) -> Floats:
+def padded(table: Floats, multiple: int = 1, more: int = 0) -> Floats:
     """Rows of whole vectors, and rows of zeros up to a multiple, and some more."""
     n, n_x = table.shape
     found = aligned(-(-n // multiple) * multiple + more, row_size(n_x, 1))
@@ -149,8 +148,11 @@ def aligned(*shape: int, dtype: Any = np.float64, fill: float = 0.0) -> NDArray[
 def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = None) -> Evidence:
     """Codes and rows of factors, as in `observed`, as the lanes read them."""
     known = np.empty(0, dtype=np.int32) if labels is None else labels
+    # With one lane eight factors are read at once, from the last row on too.
+    table = np.empty(B.size + WIDTH)[: B.size].reshape(B.shape)
+    table[:] = B
     # All of one type, so that kernels are compiled once.
-    return Evidence(_read_only(codes), _read_only(known), offsets, B)
+    return Evidence(_read_only(codes), _read_only(known), offsets, table)
 
 
 def _read_only(codes: Codes) -> Codes:
@@ -159,49 +161,20 @@ def _read_only(codes: Codes) -> Codes:
     return view
 
 
-def n_lanes(n: int, n_cells: int) -> int:
-    """Sequences to take side by side, of n with so many cells each: groups are alike in size.
+def n_lanes(lengths: Offsets, n_cells: int) -> int:
+    """Sequences to take side by side, of models with so many cells: groups are alike in size.
+
+    One, if some are so much longer than others that most lanes would stay empty.
 
     Examples
     --------
-    >>> n_lanes(1, 24), n_lanes(33, 24), n_lanes(33, 320)
-    (1, 24, 8)
+    >>> [n_lanes(np.array(n), 24) for n in ([5000], [100] * 33, [5000, 100])]
+    [1, 24, 1]
     """
-    if n < 2:
-        return 1
+    n, longest = len(lengths), int(lengths.max())
     most = min(MAX_LANES, max(WIDTH, MAX_CELLS // n_cells // WIDTH * WIDTH))
-    n_groups = -(-n // most)
-    return -(-n // n_groups // WIDTH) * WIDTH
-
-
-def new_forward(model: Chain, W: int) -> Forward:
-    """Room for the forward pass of W lanes."""
-    N = row_size(model.n_x, W)
-    arrays = [
-        *(aligned(N, fill=fill) for fill in (0.0, 1.0, 0.0)),  # factors of padding are ones
-        aligned(N + AT_ONCE * W),
-        aligned(N),
-        new_window(model, N),
-        new_window(model, N),
-        *(aligned(size) for size in (N, N, W)),
-        aligned(W, dtype=np.bool_),
-        aligned(W, fill=1.0),
-        aligned(W, dtype=np.int64),
-        aligned(W, dtype=np.uint64),
-        aligned(1, dtype=np.int64),
-    ]
-    return Forward._make(arrays)
-
-
-def new_steps(n_rows: int, N: int, W: int) -> Steps:
-    """Room for so many steps."""
-    arrays = [
-        *(aligned(n_rows, N) for _ in range(5)),
-        aligned(n_rows, W, fill=1.0),
-        aligned(n_rows, W, dtype=np.bool_),
-        aligned(n_rows, dtype=np.bool_),
-    ]
-    return Steps._make(arrays)
+    W = -(-n // -(-n // most) // WIDTH) * WIDTH
+    return 1 if longest >= LONG and 3 * int(lengths.sum()) < longest * W else W
 
 
 def new_window(model: Chain, N: int) -> Floats:
@@ -219,12 +192,10 @@ class Sums(NamedTuple):
     """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
     log_probs: Floats  # one per sequence                                    (n,)
-    initial: Floats  # (n_d, N)
-    transition: Floats  # row y: from y to each                              (n_x, N)
-    duration: Floats  # below n_d                                            (n, N)
+    # Rows, n_d of the first stay, n of durations below n_d, n_x of transitions from each state, and
+    # four: entered at n_d, held there, counting down from it, and ends.
+    counts: Floats  # ((2 n + n_x + 5) N,)
     emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
-    last: Floats  # entered at n_d, held there, and counting down from it    (3, N)
-    end: Floats  # (N,)
     gamma: Floats  # p(state at t | sequence), or empty                      (n_total, n_x)
 
 
@@ -232,12 +203,9 @@ class Sweep(NamedTuple):
     """What the backward pass of a group needs."""
 
     G: Floats  # of step t and those after it, from row at[0] on             ((n + EVERY) N,)
-    V: Floats  # (N,)
-    post: Floats  # p(x_t = x)                                               (N,)
-    H: Floats  # (N,)
-    ahead: Floats  # part of H of the step before                            (N,)
-    waiting: Floats  # f of an odd step, whose durations are not yet counted  (N,)
-    w: Floats  # (N + ...,)
+    # V; p(x_t = x); H; `ahead`, a part of H of the step before; `waiting`, f of an odd step, whose
+    # durations are not yet counted; w
+    rows: Floats  # (6 N + ...,)
     p: Floats  # of each lane, as scaled at its end; zero if impossible      (W,)
     at: Offsets  # the row of G; whether `ahead` is known; whether a step is waiting   (3,)
     heads: Floats  # the forward pass before each block                       (n_heads, 3, ...)
@@ -248,32 +216,9 @@ Room = tuple[Group, Forward, Steps, Sweep]
 
 def new_sums(model: Chain, W: int, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
     """Zeros."""
-    N = row_size(model.n_x, W)
-    return Sums(
-        log_probs=log_probs,
-        initial=aligned(model.n + 1, N),
-        transition=aligned(model.n_x, N),
-        duration=aligned(model.n, N),
-        emission=aligned(*B.shape),
-        last=aligned(3, N),
-        end=aligned(N),
-        gamma=gamma,
-    )
-
-
-def new_sweep(model: Chain, W: int, n_heads: int) -> Sweep:
-    """Room for the backward pass of W lanes."""
-    N = row_size(model.n_x, W)
-    window = new_window(model, N)
-    arrays = [
-        window,
-        *(aligned(N) for _ in range(5)),
-        aligned(N + AT_ONCE * W),
-        aligned(W),
-        aligned(3, dtype=np.int64),
-        aligned(n_heads, 3, len(window)),
-    ]
-    return Sweep._make(arrays)
+    n_rows = 2 * model.n + model.n_x + 5
+    counts = aligned(n_rows * row_size(model.n_x, W))
+    return Sums(log_probs, counts, aligned(*B.shape), gamma)
 
 
 class Rooms:
@@ -282,6 +227,10 @@ class Rooms:
     def __init__(self, model: Tables, params: Params) -> None:
         self.chain = chain(model, params)
         self.free: dict[tuple[int, ...], list[Room]] = {}
+
+    def model(self, W: int) -> Chain:
+        """The tables for W lanes."""
+        return self.chain._replace(wide=None if W == 1 else True)
 
     @contextmanager
     def room(self, W: int, longest: int) -> Iterator[Room]:
@@ -301,9 +250,15 @@ class Rooms:
 
 def new_room(model: Chain, W: int, n_rows: int, n_heads: int) -> Room:
     """Room for W lanes, steps in so many rows, and the heads of blocks."""
-    group = Group(aligned(W, dtype=np.int64), aligned(W, dtype=np.int64))
-    steps = new_steps(n_rows, row_size(model.n_x, W) if n_rows else 0, W)
-    return group, new_forward(model, W), steps, new_sweep(model, W, n_heads)
+    N, numbers = row_size(model.n_x, W), partial(aligned, dtype=np.int64)
+    flags, window = partial(aligned, dtype=np.bool_), partial(new_window, model, N)
+    of_lanes = aligned(W), flags(W), aligned(W, fill=1.0), numbers(W), numbers(W), numbers(1)
+    forward = Forward(aligned(7 * N + AT_ONCE * W), window(), window(), *of_lanes)
+    scale = aligned(n_rows, W, fill=1.0)
+    steps = Steps(aligned(n_rows * 5 * N), scale, flags(n_rows, W), flags(n_rows))
+    heads = aligned(n_heads, 3, len(forward.recent))
+    sweep = Sweep(window(), aligned(6 * N + AT_ONCE * W), aligned(W), numbers(3), heads)
+    return Group(numbers(W), numbers(W)), forward, steps, sweep
 
 
 def block_steps(n_numbers: int, n_head: int, longest: int) -> int:

@@ -58,14 +58,64 @@ def _pointer(context, builder, signature, args) -> Any:
     return builder.bitcast(builder.gep(array.data, [place]), _VECTOR.as_pointer())
 
 
+def _load(context, builder, signature, args) -> Any:
+    return builder.load(_pointer(context, builder, signature, args), align=8)
+
+
+def _repeat(builder, number) -> Any:
+    nothing, place = ir.Constant(_VECTOR, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(nothing, number, ir.Constant(place, 0))
+    zeros = ir.Constant(ir.VectorType(place, WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(first, nothing, zeros)
+
+
+def _load_one(context, builder, signature, args) -> Any:
+    pointer = _pointer(context, builder, signature, args)
+    one = builder.load(builder.bitcast(pointer, ir.DoubleType().as_pointer()))
+    return _repeat(builder, one)
+
+
 @intrinsic
 def load(_, array, i):
     """Eight numbers of an array, from place i on."""
+    return eight(array, i), _load
+
+
+@intrinsic
+def entry(_, table, i, wide):
+    """Entry i of a table for eight lanes of a state; or, with one lane, those of eight states."""
+    return eight(table, i, wide), _load if wide is types.none else _load_one
+
+
+@intrinsic
+def of_state(_, array, i, wide):
+    """The numbers of eight lanes of a state; or, with one lane, its number eight times."""
+    return eight(array, i, wide), _load_one if wide is types.none else _load
+
+
+@intrinsic
+def gather(_, array, places, i, offset):
+    """The numbers of an array at eight places, those from place i of `places` on, and an offset."""
 
     def emit(context, builder, signature, args):
-        return builder.load(_pointer(context, builder, signature, args), align=8)
+        data, at = (
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1)
+        )
+        i, offset = (context.cast(builder, args[k], signature.args[k], types.intp) for k in (2, 3))
+        found = ir.Constant(_VECTOR, ir.Undefined)
+        for k in range(WIDTH):
+            place = builder.load(builder.gep(at, [builder.add(i, ir.Constant(i.type, k))]))
+            number = builder.load(builder.gep(data, [builder.add(place, offset)]))
+            found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), k))
+        return found
 
-    return eight(array, i), emit
+    return eight(array, places, i, offset), emit
+
+
+@intrinsic
+def splat(_, number):
+    """One number, eight times."""
+    return eight(types.float64), lambda context, builder, _, args: _repeat(builder, *args)
 
 
 @intrinsic
@@ -77,35 +127,6 @@ def store(_, array, i, v):
         return context.get_dummy_value()
 
     return types.void(array, i, v), emit
-
-
-def _repeated(builder, number) -> Any:
-    nothing, place = ir.Constant(_VECTOR, ir.Undefined), ir.IntType(32)
-    first = builder.insert_element(nothing, number, ir.Constant(place, 0))
-    zeros = ir.Constant(ir.VectorType(place, WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(first, nothing, zeros)
-
-
-@intrinsic
-def splat(_, number):
-    """The vector of one number, eight times."""
-
-    def emit(context, builder, signature, args):
-        return _repeated(builder, args[0])
-
-    return eight(types.float64), emit
-
-
-@intrinsic
-def spread(_, array, i):
-    """The vector of the number in place i of an array, eight times."""
-
-    def emit(context, builder, signature, args):
-        first = _pointer(context, builder, signature, args)
-        number = builder.bitcast(first, ir.DoubleType().as_pointer())
-        return _repeated(builder, builder.load(number))
-
-    return eight(array, i), emit
 
 
 def _operation(emit: Any, n: int = 2, result: Any = eight) -> Any:

@@ -8,11 +8,11 @@ step t with r steps remaining, counting this one:
 
 and, for a stay in its tail, M_t[x, n_d] + log tail[x] is one more way to M_t+1[x, n_d].
 
-Of these only M_t[x, 1], the best score of a stay in x that ends at t, and M_t[x, n_d] are kept.
-Backtracking finds again, for each stay of the best path, where it began and what came before:
-O(n_x n_d) per stay, O(n_x) per step in a tail, and two numbers per step and state in place of a
-table. Without ends the last stay is right-censored: it counts for all durations it may have had,
-log P(D >= d). Of equals the shorter stay and the lower state win.
+Sequences advance side by side, as in `lanes`. Only E_t, M_t[x, 1], the best score of a stay in x
+that ends at t, and with tails M_t[x, n_d] are kept. Backtracking finds again, for each stay of the
+best path, where it began and what came before: O(n_x + n_d) per stay, and two or three numbers per
+step and state in place of a table. Without ends the last stay is right-censored: it counts for all
+durations it may have had, log P(D >= d). Of equals the shorter stay and the lower state win.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sojourn.exact.filter import KERNEL, LANES, Floats, Tables, p_empty, tables
+from sojourn.exact.filter import Floats, leaving, p_empty, tables
 from sojourn.exact.forward import split_steps, surprise
+from sojourn.exact.lanes import INLINE, INNER, KERNEL, read_factors, set_group
+from sojourn.exact.layout import Group, aligned, evidence, longest_first, n_lanes, padded, row_size
 from sojourn.exact.observed import Observed
+from sojourn.exact.vectors import WIDTH, entry, load, most, of_state, splat, store
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -43,127 +46,140 @@ class Decoded(NamedTuple):
     impossible_at: NDArray[np.int64]  # of each sequence: the step at which no path is left, or -1
 
 
+class Logs(NamedTuple):
+    """Logarithms of a model without its emissions, laid out as in `layout.Chain`."""
+
+    init: Floats  # (n_d, P)
+    A: Floats  # (n_x, P)
+    D: Floats  # (n_d, P)
+    hold: Floats  # of n_d: what is held, what counts down                   (2, P)
+    init_tail: Floats  # log P(D >= d) of the first stay, and of others      (n_d, P)
+    tail: Floats  # (n_d, P)
+    stop: Floats  # (n_x,) or (0,)
+    pad: Floats  # zeros after the states                                    (P,)
+    wide: bool | None = True
+
+
 class Seen(NamedTuple):
-    """What backtracking needs of one sequence."""
+    """What backtracking needs, of W sequences: rows of n_x W numbers, one per step."""
 
-    ends: Floats  # M_t[x, 1]                                                (longest, n_x)
-    tops: Floats  # M_t[x, n_d]                                              (longest, n_x)
-    codes: NDArray[np.int32]
-    start: int  # where the sequence begins in codes
-    n_d: int
+    enter: Floats  # E_t[x]
+    ends: Floats  # M_t[x, 1]
+    tops: Floats  # M_t[x, n_d]; empty where no state has a tail
 
 
-@njit(**KERNEL)
-def _enter(best, A, enter) -> None:  # type: ignore[no-untyped-def]
-    """E[x] = max_y best[y, 0] + A[y, x] for all x."""
-    for h in range(A.shape[1]):
-        e0, e1, e2, e3 = -np.inf, -np.inf, -np.inf, -np.inf
-        for y in range(A.shape[0]):
-            ended = best[y, 0]
-            e0 = max(e0, ended + A[y, h, 0])
-            e1 = max(e1, ended + A[y, h, 1])
-            e2 = max(e2, ended + A[y, h, 2])
-            e3 = max(e3, ended + A[y, h, 3])
-        enter[4 * h], enter[4 * h + 1], enter[4 * h + 2], enter[4 * h + 3] = e0, e1, e2, e3
+@njit(**INNER, inline="always")
+def _forward(model, evidence, group, T, best, out, b, which, seen) -> None:  # type: ignore[no-untyped-def]
+    """Fill what backtracking needs of the sequences of a group, T steps."""
+    init, A, D, hold, _, _, _, _, wide = model
+    (n_d, P), n_x, W = D.shape, A.shape[0], which.size
+    N, last = b.size, (n_d - 1) * b.size
+    for t in range(T):
+        read_factors(evidence, group, t, which, model.pad, b, 0, wide)
+        row = t * n_x * W
+        for q in range(0, n_x, WIDTH if W == 1 else 1):
+            for l in range(0, max(W, WIDTH), WIDTH):
+                h = q * W + l
+                emitted, e = load(b, h), splat(-np.inf)
+                if t == 0:
+                    for r in range(n_d):
+                        store(best, r * N + h, emitted + entry(init, r * P + q, wide))
+                else:
+                    for y in range(n_x):
+                        e = most(e, of_state(out, y * W + l, wide) + entry(A, y * P + q, wide))
+                    held = load(best, last + h)
+                    for r in range(n_d - 2):
+                        v = most(e + entry(D, r * P + q, wide), load(best, (r + 1) * N + h))
+                        store(best, r * N + h, emitted + v)
+                    if n_d > 1:
+                        v = e + entry(D, (n_d - 2) * P + q, wide)
+                        v = emitted + most(v, held + entry(hold, P + q, wide))
+                        store(best, last - N + h, v)
+                    v = most(e + entry(D, (n_d - 1) * P + q, wide), held + entry(hold, q, wide))
+                    store(best, last + h, emitted + v)
+                # With one lane the padding of a row is overwritten by the next.
+                store(seen.enter, row + h, e)
+                store(seen.ends, row + h, load(best, h))
+                if seen.tops.size > 0:
+                    store(seen.tops, row + h, load(best, last + h))
+        for h in range(0, N, WIDTH):
+            store(out, h, load(best, h))
 
 
-@njit(**KERNEL)
+@njit(**INLINE)
 def _stay_before(  # type: ignore[no-untyped-def]
-    seen, model, t, x, durations, first_durations, release
-) -> tuple[float, int, int]:
-    """The best stay in x whose last step is t - 1: its score, length, and the state before it.
+    seen, model, evidence, begin, t, x, l, W, durations, first_durations, release
+) -> tuple[float, int]:
+    """The best stay in x of lane l whose last step is t - 1: its score and length.
 
     Lengths weigh as in `durations`, or `first_durations` for a stay that begins with the sequence;
-    `release` is what leaving the tail adds.
+    `release` is whether leaving the tail counts.
     """
-    init, A, D, B, hold, _ = model
-    ends, tops, codes, start, n_d = seen
-    top, length, source = -np.inf, 0, -1
-    emitted, d = 0.0, 1
-    in_tail = False
-    while d <= t:
+    init, _, D, hold, _, _, _, _, _ = model
+    rows, B, n_d, n_x = evidence.rows, evidence.B, D.shape[0], model.A.shape[0]
+    top, length, emitted = -np.inf, 0, 0.0
+    for d in range(1, min(t + 1, n_d)):
         s = t - d
-        e, y = 0.0, -1
-        if s > 0:  # the best score at which x is entered at step s, and the state before
-            e = -np.inf
-            for z in range(A.shape[0]):
-                score = ends[s - 1, z] + A[z, x // LANES, x % LANES]
-                if score > e:
-                    e, y = score, z
-        if d < n_d:
-            emitted += B[codes[start + s], x]
-            score = e + emitted + (durations[x, d - 1] if s > 0 else first_durations[x, d - 1])
-            if score > top:
-                top, length, source = score, d, y
+        emitted += B[rows[begin + s], x]
+        if s > 0:
+            score = seen.enter[(s * n_x + x) * W + l] + emitted + durations[d - 1, x]
         else:
-            if not in_tail:
-                score = tops[s, x] + emitted + release[x]
-                if score <= top:
-                    return top, length, source
-                top, in_tail = score, True
-            entering = e + (D[x, n_d - 1] if s > 0 else init[x, n_d - 1])
-            if s == 0 or entering >= tops[s - 1, x] + hold[0, x]:
-                return top, d, y
-        d += 1
-    return top, length, source
+            score = 0.0 + emitted + first_durations[d - 1, x]
+        if score > top:
+            top, length = score, d
+    s = t - n_d
+    if s < 0:
+        return top, length
+    at = (s * n_x + x) * W + l
+    entering = seen.enter[at] + D[n_d - 1, x] if s > 0 else init[n_d - 1, x]
+    has_tail = seen.tops.size > 0
+    score = seen.tops[at] if has_tail else B[rows[begin + s], x] + entering
+    score = score + emitted + (hold[1, x] if release else 0.0)
+    if score <= top:
+        return top, length
+    while has_tail and s > 0 and entering < seen.tops[at - n_x * W] + hold[0, x]:
+        s, at = s - 1, at - n_x * W
+        entering = seen.enter[at] + D[n_d - 1, x] if s > 0 else init[n_d - 1, x]
+    return score, t - s
 
 
 @njit(**KERNEL)
-def _viterbi_chunk(model, tails, codes, offsets, first, last, found):  # type: ignore[no-untyped-def]
-    """The best paths of some sequences; `model` holds logarithms, `tails` are log P(D >= d)."""
-    (init, A, D, B, hold, stop), (init_tail, tail) = model, tails
-    n_x, n_d = tail.shape
-    R = D.shape[1]  # n_d, rounded up so that the loops fill vector registers
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    best = np.full((n_x, R + LANES), -np.inf)
-    enter = np.zeros(LANES * A.shape[1])
-    ends, tops = np.zeros((longest, n_x)), np.zeros((longest, n_x))
-    no_release = np.zeros(n_x)
-    for i in range(first, last):
-        start = offsets[i]
-        n = offsets[i + 1] - start
-        if n == 0:
-            continue
-        seen = Seen(ends, tops, codes, start, n_d)
-        for x in range(n_x):
-            for r in range(R):
-                best[x, r] = B[codes[start], x] + init[x, r]
-            ends[0, x], tops[0, x] = best[x, 0], best[x, n_d - 1]
-        for t in range(1, n):
-            _enter(best, A, enter)
+def _viterbi_chunk(model, evidence, order, group, best, out, b, which, seen, found):  # type: ignore[no-untyped-def]
+    """The best paths of some sequences, the longest first, W at a time."""
+    W, n_x = which.size, model.A.shape[0]
+    for k in range(0, order.size, W):
+        n_lanes = set_group(evidence, order, k, group)
+        _forward(model, evidence, group, group.lengths[0], best, out, b, which, seen)
+        for l in range(n_lanes):
+            start, t = group.begins[l], group.lengths[l]
+            if t == 0:
+                continue
+            ends = model.stop.size > 0
+            durations, first = (model.D, model.init) if ends else (model.tail, model.init_tail)
+            top, state, length = -np.inf, -1, t
             for x in range(n_x):
-                b = B[codes[start + t], x]
-                e = enter[x]
-                held = best[x, n_d - 1]
-                for r in range(R):  # reads ahead of what it writes, so that it vectorises
-                    staying = best[x, r + 1]
-                    entering = e + D[x, r]
-                    best[x, r] = b + (entering if entering > staying else staying)
-                best[x, n_d - 1] = b + max(e + D[x, n_d - 1], held + hold[0, x])
-                if n_d > 1:
-                    best[x, n_d - 2] = b + max(e + D[x, n_d - 2], held + hold[1, x])
-                ends[t, x], tops[t, x] = best[x, 0], best[x, n_d - 1]
-        top, state, length, source = -np.inf, -1, n, -1
-        for x in range(n_x):
-            if stop.size > 0:
-                score, d, y = _stay_before(seen, model, n, x, D, init, hold[1])
-                score += stop[x]
-            else:
-                score, d, y = _stay_before(seen, model, n, x, tail, init_tail, no_release)
-            if score > top:
-                top, state, length, source = score, x, d, y
-        found.log_prob[i] = top
-        t = n
-        while t > 0:
-            for s in range(t - length, t):
-                found.states[start + s] = state
-                found.begins[start + s] = s == t - length and state >= 0
-            t -= length
-            if t > 0:
-                state = source
-                _, length, source = _stay_before(seen, model, t, state, D, init, hold[1])
+                score, d = _stay_before(
+                    seen, model, evidence, start, t, x, l, W, durations, first, ends
+                )
+                if ends:
+                    score += model.stop[x]
+                if score > top:
+                    top, state, length = score, x, d
+            found.log_prob[order[k + l]] = top
+            while t > 0:
+                for s in range(t - length, t):
+                    found.states[start + s] = state
+                    found.begins[start + s] = s == t - length and state >= 0
+                t -= length
+                if t > 0:  # what was best before it entered its state
+                    x, e = state, -np.inf
+                    for y in range(n_x):
+                        score = seen.ends[((t - 1) * n_x + y) * W + l] + model.A[y, x]
+                        if score > e:
+                            e, state = score, y
+                    _, length = _stay_before(
+                        seen, model, evidence, start, t, state, l, W, model.D, model.init, True
+                    )
 
 
 def _tails(table: Floats) -> Floats:
@@ -188,13 +204,14 @@ def decode(
     (array([ 0,  0,  1,  0, -1, -1, -1, -1], dtype=int32), array([-1,  1]))
     """
     codes, offsets = sequences.codes, sequences.offsets
-    model = tables(params, initial)
+    model, observed = tables(params, initial), Observed(params, sequences)
+    A, (n_x, n_d), tails = leaving(params)[0], params.duration.shape, bool(params.tail.any())
     with np.errstate(divide="ignore"):
-        padded = ((0, 0), (0, -params.max_duration % LANES))
-        wide = model._replace(init=np.pad(model.init, padded), D=np.pad(model.D, padded))
-        logs = Tables(*map(np.log, wide))
-        tails = np.log(_tails(model.init)), np.log(_tails(params.duration))
-        empty = float(np.log(p_empty(params)))
+        parts = (model.init.T, A, model.D.T, model.hold, _tails(model.init).T, _tails(model.D).T)
+        pad = np.where(np.arange(row_size(n_x, 1)) < n_x, 0.0, 1.0)
+        rest = (np.log(model.stop), np.log(pad), True)
+        logs = Logs._make([*(np.log(padded(table)) for table in parts), *rest])
+        log_B, empty = np.log(model.B), float(np.log(p_empty(params)))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
         begins=np.empty(len(codes), dtype=np.bool_),
@@ -202,11 +219,18 @@ def decode(
         impossible_at=np.full(len(offsets) - 1, -1, dtype=np.int64),
     )
 
-    observed = Observed(params, sequences)
-
     def run(bounds: tuple[int, int]) -> None:
-        B, top = observed.rows(logs.B, *bounds, log=True)
-        _viterbi_chunk(logs._replace(B=B), tails, observed.codes, offsets, *bounds, found)
+        B, top = observed.rows(log_B, *bounds, log=True)
+        order = longest_first(offsets, *bounds)
+        lengths = np.diff(offsets[bounds[0] : bounds[1] + 1])
+        W = n_lanes(lengths, n_x * n_d)
+        N, size = row_size(n_x, W), int(lengths.max()) * n_x * W + WIDTH
+        seen = Seen(np.empty(size), np.empty(size), np.empty(size if tails else 0))
+        room = aligned(n_d * N), aligned(N), aligned(N, fill=1.0), aligned(W, dtype=np.int64)
+        group = Group(aligned(W, dtype=np.int64), aligned(W, dtype=np.int64))
+        given = evidence(observed.codes, offsets, B)
+        model = logs._replace(wide=None if W == 1 else True)
+        _viterbi_chunk(model, given, order, group, *room, seen, found)
         observed.add_tops(found.log_prob, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)
