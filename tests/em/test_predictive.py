@@ -81,3 +81,16 @@ def test_most_real_data_needs_more_states_than_symbols():
         fit_params(data, n, 6, 3, rng=0, max_iter=40, tail=True).log_likelihood for n in (3, 9)
     )
     assert many > few
+
+
+def test_rare_symbols_do_not_take_the_clusters_of_frequent_ones():
+    rng = np.random.default_rng(0)
+    rows = [[0, 1 + k, 3 + (rng.random() < (0.2, 0.8)[k])] for k in rng.integers(0, 2, 2_000)]
+    rows += [[5 + 2 * k, 6 + 2 * k] for k in range(20) for _ in range(45)]
+    data = Sequences.from_lists([rows[i] for i in rng.permutation(len(rows))])
+    labels, _ = starts(data, size(6, 1, 45, ends=True, loops=True))
+    # 1 and 2 are frequent and promise different symbols: by coarse contexts and by fine ones some
+    # clustering tells them apart
+    apart = [set(each[data.codes == 1]).isdisjoint(each[data.codes == 2]) for each in labels]
+    assert any(apart[: len(apart) // 2])
+    assert any(apart[len(apart) // 2 :])

@@ -5,6 +5,10 @@ context u in the spectral method on contexts, where H[u, v] counts which future 
 u. The contexts are clustered by k-means, and each step of the data belongs to the cluster of the
 past up to and with that step. Runs of one cluster are stays, and counting them gives a model for EM
 to start from. No two states need different emissions, so there may be more states than symbols.
+
+Distances between rows of Q weigh a future by one over its frequency, so rare ones count for much.
+Those between square roots of shares, √P(v | u), are about the likelihood that is lost when two
+contexts become one (Hellinger's distance). Which is better depends on the data; both are tried.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ class Size(NamedTuple):
 def cluster_pasts(
     sequences: Sequences, n_states: int, ends: bool, rng: np.random.Generator
 ) -> list[Codes]:
-    """The cluster of each step, by coarse and fine contexts, few and many directions."""
+    """The cluster of each step, by coarse and fine contexts, each described in three ways."""
     n_o = sequences.n_symbols
     flat = lay_out(Pieces.all_of(sequences), n_o)
     places = positions(flat)
@@ -70,16 +74,17 @@ def cluster_pasts(
     if not ends:  # lengths say nothing: a future that reaches the end is what came before it
         at_end = (futures.token >= n_o) & (futures.split[futures.parent] != BY_LENGTH)
         future = np.where(at_end[future], futures.parent[future], future)
-    found = []
+    found: list[Codes] = []
     for split_at in splits:
         (of_past, n_u), (of_future, n_v) = cut(pasts, split_at), cut(futures, split_at)
         u, v = of_past[past], of_future[future]
         H = csr_array((np.ones(len(places)), (u[places], v[places])), (n_u, n_v))
         Q = _states(H, max(DIRECTIONS) * n_states)
         weights = np.bincount(u[after], minlength=n_u)
-        for times in DIRECTIONS:
-            clusters = _clustered(Q[:, : times * n_states], weights, n_states, rng)
-            found.append(clusters[u[after]])
+        described: list[Floats | csr_array] = [Q[:, : k * n_states] for k in DIRECTIONS]
+        described.append(_roots(H))
+        each = (_clustered(points, weights, n_states, rng) for points in described)
+        found.extend(clusters[u[after]] for clusters in each)
     return found
 
 
@@ -90,13 +95,22 @@ def _states(H: csr_array, rank: int) -> Floats:
     return np.asarray(a[:, None] * U * s[: U.shape[1]])
 
 
+def _roots(H: csr_array) -> csr_array:
+    """Square roots of the shares of the futures that follow each past context."""
+    shares = H / np.maximum(H.sum(axis=1), 1.0)[:, None]
+    return csr_array(shares).sqrt()
+
+
 def _clustered(
-    points: Floats, weights: NDArray[np.int64], n_clusters: int, rng: np.random.Generator
+    points: Floats | csr_array,
+    weights: NDArray[np.int64],
+    n_clusters: int,
+    rng: np.random.Generator,
 ) -> Codes:
     """The cluster of each point, by k-means; points without weight belong to the first."""
     from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
 
-    clusters = np.zeros(len(points), np.int32)
+    clusters = np.zeros(points.shape[0], np.int32)
     used = np.flatnonzero(weights)
     if len(used) <= n_clusters:
         clusters[used] = np.arange(len(used))

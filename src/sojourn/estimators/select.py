@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sojourn.estimators.spectral_hsmm import SpectralHSMM
 
 # Sizes that "auto" tries, until two consecutive ones are no better than the best.
-STATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+STATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 DURATIONS = (1, 2, 4, 7, 12, 20, 35, 60)
 PATIENCE = 2
 FIRST_STEPS = 12  # while numbers of states are compared
