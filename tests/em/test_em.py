@@ -260,6 +260,23 @@ def test_passes_are_few_where_plain_em_takes_thousands():
     assert result.log_likelihood / sequences.n_total >= -1.090043367 - 2e-9
 
 
+def test_em_does_not_stop_on_a_saddle():
+    truth = Params.random(2, 2, 3, rng=3)
+    sequences = truth.sample(300, 100, rng=53)
+    shares = np.bincount(sequences.codes) / sequences.n_total
+    E = shares * (1.0 + 0.01 * np.random.default_rng(3).standard_normal((2, 3)))  # nearly alike
+    flat = Params(
+        [0.5, 0.5],
+        [[0.0, 1.0], [1.0, 0.0]],
+        np.full((2, 2), 0.5),
+        E / E.sum(axis=1, keepdims=True),
+    )
+    best = run_em(truth, sequences, tol=1e-9, n_jobs=1)
+    result = run_em(flat, sequences, tol=1e-6, n_jobs=1)
+    # Measured: 0.15 below; with curvature from the way there 9.4.
+    assert result.log_likelihood > best.log_likelihood - 1.0
+
+
 def counted(sequences, states, n_x, n_d, n_o, pseudocount):
     """Smoothed counts of labelled data in plain loops; last stays count for what they may be."""
     start, transition = np.full(n_x, pseudocount), np.full((n_x, n_x), pseudocount)

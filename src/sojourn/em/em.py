@@ -3,7 +3,9 @@
 An E-step at a model gives its likelihood, the gradient and, by the M-step, the next model. An
 accelerated step takes the place of the M-step where the curvature met so far promises more. Its
 E-step is needed in any case if it is better; if not, it is dropped for the plain M-step, which
-cannot be worse, and still teaches the curvature.
+cannot be worse, and still teaches the curvature. Near a saddle, curvature learned on the way there
+promises nothing. So where there seems to be no more to gain, two plain steps are taken, which leave
+the slowest direction, and the curvature along the second must not promise more either.
 
 What is maximised is the log-likelihood plus ``pseudocount`` times the sum of the logarithms of all
 possible entries of the tables, duration rows of a parametric family excepted. Entries that are zero
@@ -81,6 +83,7 @@ class _Run:
     converged: bool = False
     left_out: bool = False  # whether impossible sequences were
     curvature: Curvature = field(default_factory=Curvature)
+    fresh: float = -np.inf  # what was reached when the curvature was last learned anew
 
     def state(self) -> State:
         """The same in numbers, arrays and Params."""
@@ -95,6 +98,7 @@ class _Run:
             "pairs": np.array(self.curvature.pairs),
             "radius": float(self.curvature.radius),
             "promise": float(self.curvature.promise),
+            "fresh": float(self.fresh),
             "step": self.step,
             "passes": self.passes,
             "converged": bool(self.converged),
@@ -111,7 +115,8 @@ class _Run:
         curvature.pairs.extend((step, fall) for step, fall in state["pairs"])
         curvature.radius, curvature.promise = state["radius"], state["promise"]
         flags = (state["step"], state["converged"], state["left_out"])
-        return cls(point, state["history"].tolist(), state["passes"], *flags, curvature)
+        learned = (curvature, state["fresh"])
+        return cls(point, state["history"].tolist(), state["passes"], *flags, *learned)
 
 
 def run_em(
@@ -152,6 +157,7 @@ def run_em(
     if save is not None and state is None:
         save(run.state())
     enough = tol * data.n_total
+    accelerate = accelerate and params.density is None  # it moves tables, not densities
     while run.passes < max_iter and not run.converged:
         here, step = run.point, run.step
         model = _m_step(here) if step is None else moved(here.model, step)
@@ -162,12 +168,15 @@ def run_em(
         if accepted:
             run.point = there
             run.history.append(there.objective)
-        if accelerate and params.density is None:  # it moves tables, not densities
+        if accelerate:
             run.step = run.curvature.next_step(here, there, step, enough)
         if step is None:  # an EM step alone shows that there is no more to gain
             fell = gain < -_ROUNDING * (1.0 + abs(here.objective))
             small = gain <= 0.0 or max(gain, run.curvature.promise) < enough
-            run.converged = small and not fell
+            again = gain > 0.0 and accelerate and there.objective > run.fresh + enough
+            run.converged = small and not fell and not again
+            if small and again:
+                run.curvature, run.fresh, run.step = Curvature(), there.objective, None
         if save is not None:
             save(run.state())
         if accepted and callback is not None:

@@ -36,18 +36,7 @@ SMOOTHING = 0.1  # what comes from moments is no more certain than this
 
 
 def count_around(sequences: Sequences, length: int) -> NDArray[np.int64]:
-    """Counts of each symbol with the windows of this length before and after it.
-
-    Parameters
-    ----------
-    sequences : Sequences
-    length : int
-        Symbols of a window.
-
-    Returns
-    -------
-    array (n_o ** length, n_symbols, n_o ** length)
-    """
+    """Counts (left window, symbol, right window) of each symbol with the windows around it."""
     n_o, codes = sequences.n_symbols, sequences.codes.astype(np.int64)
     width = 2 * length + 1
     n = max(len(codes) - width + 1, 0)
@@ -66,23 +55,9 @@ def recover_emission(
 ) -> Array:
     """The emission table that explains how a symbol and the windows around it occur together.
 
-    Parameters
-    ----------
-    M_LoR : array (n_L, n_o, n_R)
-        Counts or probabilities of left window, symbol and right window.
-    n_states : int
-        Number of rows wanted.
-    rank : int
-        Number k of singular directions in use, at most n_L and n_R. The rank of a window of ℓ
-        neighbouring symbols is at most ℓ·n_x.
-    rng : numpy Generator
-        Of the combinations and the clustering.
-
-    Returns
-    -------
-    array (n_x, n_o)
-        Rows sum to one; their order means nothing. Where fewer than n_x different vectors are
-        found, some rows are equal.
+    Of counts or probabilities of left window, symbol and right window; `rank` singular directions
+    are in use, and windows of ℓ neighbouring symbols have ℓ·n_x at most. The order of the rows
+    means nothing; where fewer than n_x different vectors are found, some are equal.
 
     Examples
     --------

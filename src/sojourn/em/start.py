@@ -35,6 +35,9 @@ from sojourn.scale.threads import in_order
 
 # Symbols of the smallest sample for each free parameter.
 SYMBOLS_PER_PARAMETER = 40
+# What the best start must gain over independent symbols on the sample that decides a race, in nats
+# for each parameter, beside what any fit gains from noise: else its optimum is one of the noise.
+SIGNAL, NOISE = 0.5, 0.5
 # Symbols that starts are made from, at most.
 SYMBOLS_FOR_STARTS = 1 << 18
 # Random starts, where they are asked for.
@@ -73,6 +76,7 @@ class Saved:
     stage: int = 0
     models: tuple[Params, ...] = ()  # those still in the race, the best first
     spent: float = 0.0  # symbols that the stages have read
+    smallest: int = 0  # number of the smallest sample that the race may continue on
     running: State | None = None  # the state of EM in this stage
 
 
@@ -136,7 +140,7 @@ def fit_params(
 
     em = partial(run_em, durations=durations, left_censored=left_censored)
     for stage in samples.stages[progress.stage :] if init in ("spectral", "random") else []:
-        sample = samples.drawn[min(stage.sample, len(samples.drawn) - 1)]
+        sample = samples.drawn[min(max(stage.sample, progress.smallest), len(samples.drawn) - 1)]
         everything = sample.n_total == data.n_total
         on_sample = partial(
             em,
@@ -153,7 +157,10 @@ def fit_params(
         spent = progress.spent + sum(r.n_passes for r in results) * sample.n_total
         best_first = sorted(results, key=lambda r: -r.history[-1])
         left = [r.params for r in best_first[: stage.n_kept]]
-        progress = Saved(progress.sizes, progress.stage + 1, tuple(left), spent)
+        smallest = progress.smallest
+        if len(results) > 1:
+            smallest = max(smallest, _telling(best_first[0], sample, samples, size))
+        progress = Saved(progress.sizes, progress.stage + 1, tuple(left), spent, smallest)
         if save is not None:
             save(progress)
     result = em(
@@ -184,6 +191,16 @@ def with_tails_and_ends(params: Params, tail: ArrayLike, ends: bool) -> Params:
 def _enough(size: Size, n_total: int) -> float:
     """The gain per symbol that is not worth another step."""
     return min(GAIN_PER_SYMBOL, GAIN_PER_PARAMETER * size.n_entries / max(n_total, 1))
+
+
+def _telling(best: EMResult, sample: Sequences, samples: _Samples, size: Size) -> int:
+    """The number of the smallest sample that says more than noise, by the best fit to one."""
+    one = Size(1, 1, size.n_symbols, loops=True, tail=np.zeros(1, bool), ends=size.ends)
+    steps = np.zeros(sample.n_total, np.int32)
+    independent = counted(sample, steps, one, np.random.default_rng(0))
+    gain = best.log_likelihood - float(log_prob(independent, sample, n_jobs=1).sum())
+    signal = (gain / samples.n_entries - NOISE) / sample.n_total
+    return sum(each.n_total * signal < SIGNAL for each in samples.drawn[:-1])
 
 
 class _Stage(NamedTuple):
@@ -289,7 +306,8 @@ class _Samples:
         piece = max(SHORTEST_PIECE, STAYS_PER_PIECE * size.max_duration)
         self.piece = data.n_total if size.ends else piece
         self.data, self.salt = data, salt
-        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * few.n_entries)
+        self.n_entries = few.n_entries
+        self.sizes = sample_sizes(data.n_total, SYMBOLS_PER_PARAMETER * self.n_entries)
         self.stages = _stages(self.ladder, len(self.sizes))
 
     @cached_property
