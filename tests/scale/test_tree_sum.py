@@ -10,7 +10,7 @@ from sojourn import Params, Sequences, SojournError
 from sojourn.exact.expected_counts import _chunk_runner, expected_counts
 from sojourn.io.layout import Layout
 from sojourn.io.sources import Partition
-from sojourn.scale.threads import SYMBOLS_PER_CHUNK
+from sojourn.scale.threads import SYMBOLS_PER_CHUNK, chunk_size
 from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
 
 COUNTS = ("log_likelihood", "initial", "transition", "duration", "emission")
@@ -52,7 +52,7 @@ def test_expected_counts_are_independent_of_partitions(n_parts):
     sequences = params.sample(len(lengths), lengths, rng=1)
     whole = expected_counts(params, sequences, n_jobs=2)
     one_thread = expected_counts(params, sequences, n_jobs=1)
-    summing = counting(params)
+    summing = counting(params, chunk_size(sequences.n_total))
     parts = totals(summing, pieces(sequences, n_parts, rng))
     again = summing.total(joined_anyhow(summing.join, parts, rng))
     for found in (one_thread, again):

@@ -188,8 +188,8 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
     W, P = lengths.size, pad.size
     N = max(P, n_x * W)
     V, post, H, waiting, w = 0, N, 2 * N, 4 * N, 5 * N
-    duration, transition = (n + 1) * N, (2 * n + 1) * N
-    lasts = transition + n_x * N
+    duration, entered, transition = (n + 1) * N, (2 * n + 1) * N, (2 * n + 2) * N
+    held = transition + n_x * N
     stride, width = (WIDTH if W == 1 else 1), max(W, WIDTH)
     for t in range(last - 1, first - 1, -1):
         f, start = (t - first + 1) * 5 * N, at[0] * N
@@ -204,7 +204,7 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
             at[2] = 0
         if begins_here:
             at[1] = 0
-            _begin_lanes(model, group, steps, f, t, sweep, counts, lasts + 3 * N)
+            _begin_lanes(model, group, steps, f, t, sweep, counts, held + 2 * N)
         _add_states(evidence.rows, group, t, kept, f + N, N, n_x, rows, post, sums)
         if settles:
             _unsettle(model, steps, t - first + 1, sweep)
@@ -222,7 +222,7 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
                 s = entry(last_D, q, wide) * v
                 if n > 0:
                     s = s + load(rows, H + h)
-                add_at(counts, lasts + h, here, v)
+                add_at(counts, entered + h, here, v)
                 store(rows, post + h, load(rows, post + h) - here * s)
                 store(rows, w + h, least(s / load(kept, E + h), splat(CEILING)))
         end = start + max(n - 1, 0) * N
@@ -242,11 +242,11 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
                 add_at(rows, post + h, load(kept, out + h), leave)
                 leave = least(load(kept, E + h) * leave, splat(CEILING))
                 v, above = load(rows, V + h), load(kept, top + h)
-                add_at(counts, lasts + N + h, above, v)
+                add_at(counts, held + h, above, v)
                 g = leave
                 if n > 0:
                     g = load(G, end + h)
-                    add_at(counts, lasts + 2 * N + h, above, g)
+                    add_at(counts, held + N + h, above, g)
                     g = entry(last_D, 2 * P + q, wide) * g
                 store(rows, V + h, fma(entry(last_D, P + q, wide), v, g))
                 store(G, start + h, leave)

@@ -83,17 +83,13 @@ def _chunk_runner(
 
         rows = sums.counts.reshape(2 * n_d + n_x + 3, -1)[:, : n_x * W]
         parts = rows.reshape(-1, n_x, W).sum(axis=2)
-        first_stays, below, changes, (entered, held, down, end) = np.split(
-            parts, np.cumsum([n_d, n_d - 1, n_x])
-        )
-        changes = A * changes
+        changes, (held, down, end) = A * parts[2 * n_d : -3], parts[-3:]
         held, down = model.hold * (held, down)
-        duration = np.vstack([below, entered]).T
         return ExpectedCounts(
             log_likelihood=float(log_probs[first:last].sum()),
-            initial=model.init * first_stays.T,
+            initial=model.init * parts[:n_d].T,
             transition=changes,
-            duration=np.ascontiguousarray(params.duration * duration),
+            duration=params.duration * parts[n_d : 2 * n_d].T,
             emission=np.ascontiguousarray(emission[:-1].T),
             # What is in the tail of a state of one step leaves it by leaving the state.
             tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),

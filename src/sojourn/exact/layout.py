@@ -192,8 +192,8 @@ class Sums(NamedTuple):
     """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
     log_probs: Floats  # one per sequence                                    (n,)
-    # Rows, n_d of the first stay, n of durations below n_d, n_x of transitions from each state, and
-    # four: entered at n_d, held there, counting down from it, and ends.
+    # Rows: n_d of the first stay, n_d of durations, n_x of transitions from each state, and three:
+    # held at n_d, counting down from it, and ends.
     counts: Floats  # ((2 n + n_x + 5) N,)
     emission: Floats  # the last row for missing symbols                     (n_rows + 1, n_x)
     gamma: Floats  # p(state at t | sequence), or empty                      (n_total, n_x)

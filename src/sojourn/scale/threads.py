@@ -29,8 +29,15 @@ R = TypeVar("R")
 
 
 def chunk_size(n_total: int) -> int:
-    """Symbols per chunk: up to four times as many where the data are large enough to share out."""
-    return SYMBOLS_PER_CHUNK * min(max(n_total >> 20, 1), 4)
+    """Symbols per chunk: up to four times as many where the data are large, in an even number.
+
+    Examples
+    --------
+    >>> chunk_size(20_000), chunk_size(50_000), chunk_size(5_000_000)
+    (32768, 25000, 125000)
+    """
+    size = SYMBOLS_PER_CHUNK * min(max(n_total >> 18, 1), 4)
+    return size if n_total <= size else -(-n_total // (2 * -(-n_total // (2 * size))))
 
 
 def chunks(
