@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.em.durations import FAMILIES, Aim
-from sojourn.em.mstep import Model, Weights, of_rows, rows_of
-from sojourn.exact.params import Params
+from sojourn.em.mstep import Model, Weights, of_rows
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +33,7 @@ _FARTHEST = 1.0
 class Local:
     """A model in coordinates that are free to move, with the gradient and the metric there."""
 
-    at: Floats  # √ of the tables, see `rows_of`, then theta; end to end
+    at: Floats  # √ of the tables, see `Model.rows`, then theta; end to end
     gradient: Floats
     metric: Floats  # inverse information of the complete data for each √p
     theta_metric: Floats  # and for the parameters of each family              (n_x, 2, 2)
@@ -86,9 +85,9 @@ def local_at(model: Model, weights: Weights) -> Local:
             theta_metric[x, : len(low), : len(low)] = np.linalg.inv(information + ridge)
             expected[x] = weights.duration[x]  # the row follows theta and has no slope of its own
     roots, slopes, metrics = [], [], []
-    tables = rows_of(params)
+    tables = model.rows
     wanted: list[Floats | None] = [None] * len(tables)
-    wanted[2], wanted[4] = expected, _expected_tails(params, weights)
+    wanted[2], wanted[4] = expected, _expected_tails(model, weights)
     for p, w, e in zip(tables, weights.tables, wanted, strict=True):
         total = w.sum(axis=1, keepdims=True)
         root = np.sqrt(p)
@@ -106,7 +105,7 @@ def local_at(model: Model, weights: Weights) -> Local:
 
 def moved(model: Model, step: Floats) -> Model:
     """The model a step away; what is zero stays zero."""
-    params, tables = model.params, rows_of(model.params)
+    params, tables = model.params, model.rows
     bounds = np.cumsum([table.size for table in tables])
     *parts, last = np.split(step, bounds)
     moved_to = [
@@ -123,12 +122,12 @@ def moved(model: Model, step: Floats) -> Model:
     return Model(of_rows(moved_to, params), theta, model.families)
 
 
-def _expected_tails(params: Params, weights: Weights) -> Floats:
+def _expected_tails(model: Model, weights: Weights) -> Floats:
     """The weights of tails that a model expects; a longer tail makes length-biased stays rarer."""
-    total = weights.tail.sum(axis=1, keepdims=True)
+    params, total = model.params, weights.tail.sum(axis=1, keepdims=True)
     pull = params.duration[:, -1] * params.steps_beyond / params.mean_durations
     pull = weights.length_biased * pull
-    return total * rows_of(params)[4] + np.stack([pull, -pull], axis=1)
+    return total * model.rows[4] + np.stack([pull, -pull], axis=1)
 
 
 # Numbers in the steps that are remembered, and the fewest steps: large models remember fewer.
@@ -212,5 +211,7 @@ def _flat(arrays: list[Floats]) -> Floats:
 
 def _dot(a: Floats, b: Floats) -> np.float64:
     """The product of two vectors, in pieces that BLAS computes by one thread: it is small work."""
+    if a.size <= 8192:
+        return np.float64(a @ b)
     pieces = [a[i : i + 8192] @ b[i : i + 8192] for i in range(0, a.size, 8192)]
     return np.float64(np.sum(pieces))

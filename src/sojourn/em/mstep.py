@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ SMOOTHED_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weight of each entry's logarithm in what the M-step maximises; tables as in `rows_of`.
+    """The weight of each entry's logarithm in what the M-step maximises; tables as in `Model.rows`.
 
     ``length_biased`` is the part of a duration row's weight that belongs to length-biased stays, N
     above.
@@ -62,13 +63,6 @@ class Weights:
     def tables(self) -> list[Floats]:
         """All but the last two."""
         return [getattr(self, field.name) for field in fields(self)[:-2]]
-
-
-def rows_of(params: Params) -> list[Floats]:
-    """The tables of a model, each as rows that sum to one."""
-    end = np.zeros(params.n_states) if params.end is None else params.end
-    pairs = [np.stack([p, 1.0 - p], axis=1) for p in (params.tail, end, np.array([params.empty]))]
-    return [params.start[None], params.transition, params.duration, params.emission, *pairs]
 
 
 def of_rows(rows: Sequence[Floats], before: Params) -> Params:
@@ -96,6 +90,22 @@ class Model:
     params: Params
     theta: Floats
     families: tuple[str, ...]
+
+    @cached_property
+    def rows(self) -> list[Floats]:
+        """The tables, each as rows that sum to one; in the order of `Weights`."""
+        p = self.params
+        end = np.zeros(p.n_states) if p.end is None else p.end
+        pairs = [np.array([each, 1.0 - each]).T for each in (p.tail, end, np.array([p.empty]))]
+        return [p.start[None], p.transition, p.duration, p.emission, *pairs]
+
+    @cached_property
+    def smoothed(self) -> list[Floats]:
+        """Where each row may have more than zero: the pseudo-counts, as a share of those given."""
+        shares = [np.asarray(rows > 0.0, np.float64) for rows in self.rows]
+        each = min(1.0, SMOOTHED_STEPS / self.params.max_duration)
+        shares[2] *= [[each * (name == "free")] for name in self.families]
+        return shares
 
 
 def on_families(params: Params, families: tuple[str, ...]) -> Model:
@@ -131,11 +141,7 @@ def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censore
         np.stack([counts.end, counts.transition.sum(axis=1)], axis=1),
         np.array([[counts.n_empty, counts.initial.sum()]]),
     ]
-    prior = [
-        pseudocount * share * (p > 0.0)
-        for p, share in zip(rows_of(params), _smoothed(model), strict=True)
-    ]
-    tables = [w + more for w, more in zip(expected, prior, strict=True)]
+    tables = [w + pseudocount * share for w, share in zip(expected, model.smoothed, strict=True)]
     return replace(Weights(*[*tables, length_biased]), statistics=counts.statistics)
 
 
@@ -156,7 +162,7 @@ def maximise(weights: Weights, model: Model) -> Model:
         if tail[x] > 0.0:
             held, down = weights.tail[x]
             tail[x] = fit_tail(held, down, biased, duration[x], tail[x])
-    tables = [_normalised(w, p) for w, p in zip(weights.tables, rows_of(before), strict=True)]
+    tables = [_normalised(w, p) for w, p in zip(weights.tables, model.rows, strict=True)]
     tables[2], tables[4] = duration, np.stack([tail, 1.0 - tail], axis=1)
     params = of_rows(tables, before)
     if params.density is not None and weights.statistics is not None:
@@ -184,17 +190,9 @@ def log_prior(model: Model, pseudocount: float) -> float:
     if pseudocount == 0.0:
         return own
     total = 0.0
-    for p, share in zip(rows_of(model.params), _smoothed(model), strict=True):
+    for p, share in zip(model.rows, model.smoothed, strict=True):
         total += float((share * np.log(np.where(p > 0.0, p, 1.0))).sum())
     return pseudocount * total + own
-
-
-def _smoothed(model: Model) -> list[Floats]:
-    """Of each row of each table, the pseudo-counts of an entry, as a share of what is asked for."""
-    shares = [np.ones((len(rows), 1)) for rows in rows_of(model.params)]
-    each = min(1.0, SMOOTHED_STEPS / model.params.max_duration)
-    shares[2] = np.array([[each if name == "free" else 0.0] for name in model.families])
-    return shares
 
 
 def initial_distribution(params: Params) -> Floats:
