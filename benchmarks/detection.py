@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from sojourn import HSMM, AnomalyDetector, Params, Sequences, SpectralHSMM
 from sojourn.datasets import simulate_approaches
+from sojourn.detect.combination import of_views
 from sojourn.detect.residuals import residuals, whiten
 
 RATES = (0.01, 0.05, 0.10)
@@ -131,7 +132,7 @@ def _evidence(detector, sequences) -> dict[str, np.ndarray]:
     folds, found = detector._folds(encoded.known), {}
     for fold in np.unique(folds).tolist():
         part = detector._views(fold, encoded.pick(folds == fold))
-        for view, values in detector.evidence_.of_views(part, fold).items():
+        for view, values in of_views(detector.evidence_.views, part).items():
             found.setdefault(view, np.empty(len(folds)))[folds == fold] = values
     return found | {"combined": -detector.score_samples(sequences)}
 

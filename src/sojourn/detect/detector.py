@@ -31,14 +31,15 @@ from sojourn.detect.residuals import (
     scale_distances,
 )
 from sojourn.detect.stream import AlarmStream, learn_steps, observed, seen_and_drawn
-from sojourn.detect.views import seen_by_others, views
+from sojourn.detect.views import views
 from sojourn.errors import SojournError
 from sojourn.estimators.base import SequenceModel
 
 Floats = NDArray[np.float64]
 Blocks = dict[str, Floats]
 
-NOVEL = 100.0  # what one novel symbol takes off a score: more than all other evidence
+NOVEL = 300.0  # what one novel symbol takes off a score: more than all other evidence
+LEAST_IN_FOLD = 10  # sequences; with many folds of few, false alarms would be too rare
 RARE = 0.02  # unless more normal sequences than this have symbols that other folds have not seen
 
 
@@ -57,7 +58,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         distance of observed from expected counts alone; the log-likelihood per symbol; or the
         distance of that from its usual value, in both directions.
     cv : int
-        Number of folds. The model is fitted once on all sequences and once without each fold.
+        Number of folds, fewer where they would have fewer than ten sequences each, but at least
+        two. The model is fitted once on all sequences and once without each fold.
     refit : bool
         Whether to fit the model. If not, `model` has been fitted, on sequences other than those
         given to `fit`, which then only calibrate it.
@@ -147,6 +149,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         warn_if_identical(sequences)
         self.model_ = clone(self.model).fit(sequences) if refit else self.model
         self.vocabulary_ = sequences.vocabulary
+        cv = min(cv, max(n // LEAST_IN_FOLD, 2))
         # Shuffled, so that no fold is all of one kind where the data are periodic.
         folds = np.random.default_rng(0).permutation(n) % cv
         # What each fold has seen; a model that was fitted before has seen all of its vocabulary.
@@ -157,29 +160,23 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.whitenings_: list[dict[str, Whitening]] = []
         self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
         held = [encoded.pick(folds == fold) for fold in range(cv)]
-        own: Blocks = {}  # views of training sequences: for their own fold, and for the others
-        others: Blocks = {}
+        own: Blocks = {}  # views of training sequences
         for fold, rest in enumerate(rests):
             if refit:
                 self.fold_models_.append(sized(self.model_).fit(rest))
             if self.method not in ("combined", "residual"):
                 self.whitenings_.append({})
                 continue
-            model = self._fold_model(fold)
-            possible, blocks = possible_residuals(model, rest)
-            self.whitenings_.append(learn_whitenings(blocks))
-            if self.method == "combined":
-                here, at = folds == fold, folds[folds != fold][possible]
-                found = self._views(fold, held[fold])
-                seen = seen_by_others(model, found, held[fold].known, blocks, at, cv)
-                for name, values in found.items():
-                    own.setdefault(name, np.empty(n))[here] = values
-                    others.setdefault(name, np.empty((cv, n)))[:, here] = seen[name]
+            residuals = possible_residuals(self._fold_model(fold), rest)[1]
+            self.whitenings_.append(learn_whitenings(residuals))
+            found = self._views(fold, held[fold]) if self.method == "combined" else {}
+            for name, values in found.items():
+                own.setdefault(name, np.empty(n))[folds == fold] = values
         counts = np.concatenate([h.novel_counts(self.seen_[f]) for f, h in enumerate(held)])
         self.novel_weight_ = NOVEL if (counts > 0).mean() <= RARE else 0.0
         scores = np.empty(n)
         if self.method == "combined":
-            self.evidence_: Evidence = learn_evidence(folds, own, others)
+            self.evidence_: Evidence = learn_evidence(own)
             scores = self.evidence_.score()
         else:
             models = [self._fold_model(fold) for fold in range(cv)]
@@ -278,7 +275,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if now.method == "combined":
             folds = now._folds(encoded.known).tolist()
             each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
-            shares = [now.evidence_.shares(now._views(fold, one), fold) for fold, one in each]
+            shares = [now.evidence_.shares(now._views(fold, one)) for fold, one in each]
         found = explain(now.model_, *how, shares, stretch)
         rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
         return [
@@ -342,7 +339,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if isinstance(sequences, Signals):
             steps = sequences.values.astype("<f8", copy=False)
         rows = np.split(steps, sequences.offsets[1:-1])
-        return np.array([crc32(row.tobytes()) for row in rows]) % self.cv
+        return np.array([crc32(row.tobytes()) for row in rows]) % len(self.seen_)
 
     def _scored(self, X: Any, lengths: Any) -> tuple[AnomalyDetector, Encoded, Floats]:
         """The detector as it is now, should another thread fit it, with data and their scores."""
@@ -373,7 +370,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _score(self, fold: int, encoded: Encoded) -> Floats:
         if self.method == "combined":
-            return self.evidence_.score(self._views(fold, encoded), fold)
+            return self.evidence_.score(self._views(fold, encoded))
         sequences = encoded.known
         if self.method != "residual":
             log_prob = self._fold_model(fold).score_samples(sequences)

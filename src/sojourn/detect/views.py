@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.novelty import Encoded
 from sojourn.detect.numbers import surprises
-from sojourn.detect.residuals import Whitening, possible_residuals, whiten
+from sojourn.detect.residuals import Whitening, possible_residuals
 
 Floats = NDArray[np.float64]
-Blocks = dict[str, Floats]
 
 STRETCH = 10  # steps
 MOST_SURPRISE = 50.0  # nats; an impossible symbol is no worse
@@ -51,29 +49,7 @@ def views(
     possible, blocks = possible_residuals(model, sequences)
     for name, whitening in whitenings.items():
         found[name] = np.full(len(sequences), np.inf)
-        found[name][possible] = _distances(whitening, blocks[name]) if blocks else 0.0
-    return found
-
-
-def _distances(whitening: Whitening, block: Floats) -> Floats:
-    """Not the logarithm that `distance` is, in which extremes are hardly further off."""
-    return np.asarray(np.sqrt(np.expm1(whitening.distance(block))))
-
-
-def seen_by_others(
-    model: Any, own: Blocks, sequences: Sequences, blocks: Blocks, folds: NDArray[np.int64], cv: int
-) -> Blocks:
-    """Views of held-out sequences, with whitenings that one more fold had no part in, (cv, n) each.
-
-    `blocks` are residuals of the sequences that the model was fitted on, `folds` their folds. Where
-    two folds leave nothing to learn from, only one is left out.
-    """
-    found = {name: np.tile(values, (cv, 1)) for name, values in own.items()}
-    possible, held = possible_residuals(model, sequences)
-    for fold in np.unique(folds).tolist() if held else ():
-        rest = folds != fold
-        for name, block in blocks.items() if rest.sum() > 1 else ():
-            found[name][fold, possible] = _distances(whiten(block[rest]), held[name])
+        found[name][possible] = whitening.distance(blocks[name]) if blocks else 0.0
     return found
 
 

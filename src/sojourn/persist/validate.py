@@ -112,7 +112,9 @@ def check_detector(detector: Any) -> None:
         check_model(model)
         own = MEASURED if model._density else model.vocabulary_
         _require(np.array_equal(own, detector.vocabulary_), "vocabulary_")
-    cv = positive_int("cv", detector.cv)
+    check_arrays(detector, seen_="bool f o")
+    cv = len(detector.seen_)
+    _require(1 < cv <= positive_int("cv", detector.cv), "seen_")
     _require(len(detector.fold_models_) == (cv if detector.refit else 0), "fold_models_")
     _require_type(detector, "calibration_", Calibration)
     _require(0 < detector.contamination < 1, "contamination")
@@ -127,8 +129,7 @@ def check_detector(detector: Any) -> None:
     if detector.method == "combined":
         _require_type(detector, "evidence_", Evidence)
         evidence, n = detector.evidence_, len(detector.calibration_.scores)
-        _require(len(evidence.groups) > 0, "evidence_")
-        _require(evidence.views["length"].shape == (cv, n), "evidence_")
+        _require(len(evidence.views["length"]) == n, "evidence_")
         if not evidence.is_combined_as_now():
             raise SojournError(
                 "this detector was saved by a version that combined its evidence otherwise, so its "
@@ -137,8 +138,7 @@ def check_detector(detector: Any) -> None:
         named = {name for group in GROUPS.values() for name in group}
         wanted = {*evidence.views} - named
         _require(all(wanted == {*of_fold} for of_fold in detector.whitenings_), "whitenings_")
-    check_arrays(detector, seen_="bool f o")
-    _require(detector.seen_.shape == (cv, len(detector.vocabulary_)), "seen_")
+    _require(detector.seen_.shape[1] == len(detector.vocabulary_), "seen_")
     _require_type(detector, "steps_", NormalSteps)
     steps = detector.steps_
     tails = (steps.surprise, steps.recent, steps.both)
