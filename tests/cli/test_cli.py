@@ -750,7 +750,7 @@ def test_a_detector_fits_each_of_its_models_once(folder, tmp_path, capsys, monke
     monkeypatch.setattr(sj.HSMM, "fit", lambda *args, **how: fits.append(1) or fit(*args, **how))
     args = ("--states", "2", "--max-duration", "2", "--detector", "-q", "-o", tmp_path / "m")
     shown = run(capsys, "fit", folder / "events.csv", *args)
-    assert len(fits) == 1 + sj.load(tmp_path / "m").cv
+    assert len(fits) == 1 + len(sj.load(tmp_path / "m").fold_models_)
     assert "\nsequences," in shown
 
 
