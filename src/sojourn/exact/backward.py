@@ -52,6 +52,7 @@ from sojourn.exact.lanes import (
 from sojourn.exact.layout import EVERY
 from sojourn.exact.vectors import (
     WIDTH,
+    compact,
     entry,
     fma,
     least,
@@ -70,15 +71,6 @@ _TINY = 1e-14
 def add_at(sums, at, a, b) -> None:  # type: ignore[no-untyped-def]
     """Add a b to the eight sums from a place on."""
     store(sums, at, fma(a, b, load(sums, at)))
-
-
-@njit(**INNER)
-def _add_durations(counts, duration, n, rows, factors, G, start, N) -> None:  # type: ignore[no-untyped-def]
-    """Add the factors, times rows of G from the start on, to n rows."""
-    for h in range(0, N, WIDTH):
-        v = load(rows, factors + h)
-        for j in range(h, n * N, N):
-            add_at(counts, duration + j, v, load(G, start + j))
 
 
 @njit(**INNER)
@@ -173,6 +165,7 @@ def _look_ahead(model, sweep, t, kept, f, counts, duration, N, W) -> None:  # ty
             store(rows, H + h, fma(entry(D, q, wide), g, s))
             late = load(rows, waiting + h) if at[2] else splat(0.0)
             for j in range(h, n * N, N):
+                compact()
                 s = fma(here, g, load(counts, duration + j))
                 g = load(G, start + j + N)
                 store(counts, duration + j, fma(late, g, s))
@@ -200,7 +193,10 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
                 begins_here = begins_here or lengths[l] == t + 1
         settles = steps.settled[t - first + 1]
         if at[2] and (begins_here or settles or t == 0):
-            _add_durations(counts, duration, n, rows, waiting, G, start + N, N)
+            for h in range(0, N, WIDTH):
+                late = load(rows, waiting + h)
+                for j in range(h, n * N, N):
+                    add_at(counts, duration + j, late, load(G, start + N + j))
             at[2] = 0
         if begins_here:
             at[1] = 0
@@ -237,6 +233,7 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
                 h = q * W + l
                 leave, into = mixed(AT, q, P, n_x, rows, w + l, W, wide), load(rows, w + h)
                 for y in range(n_x):
+                    compact()
                     came = of_state(kept, out + y * W + l, wide)
                     add_at(counts, transition + y * N + h, came, into)
                 add_at(rows, post + h, load(kept, out + h), leave)

@@ -80,7 +80,6 @@ def _chunk_runner(
         if statistics is not None:
             # One symbol, none missing. Sums of columns are slow where these are few.
             emission = np.stack([np.ascontiguousarray(emission.T).sum(axis=1), np.zeros(n_x)])
-
         rows = sums.counts.reshape(2 * n_d + n_x + 3, -1)[:, : n_x * W]
         parts = rows.reshape(-1, n_x, W).sum(axis=2)
         changes, (held, down, end) = A * parts[2 * n_d : -3], parts[-3:]

@@ -34,6 +34,7 @@ from sojourn.exact.layout import AT_ONCE, EVERY, LEAST
 from sojourn.exact.vectors import (
     WIDTH,
     any_below,
+    compact,
     entry,
     fma,
     gather,
@@ -74,6 +75,7 @@ def mixed(table, q, P, n_x, numbers, at, W, wide):  # type: ignore[no-untyped-de
     """Σ_y table[y, q] numbers[y], a sum over states."""
     s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for y in range(0, n_x, AT_ONCE):
+        compact()
         j, k = y * P + q, at + y * W
         s0 = fma(entry(table, j, wide), of_state(numbers, k, wide), s0)
         s1 = fma(entry(table, j + P, wide), of_state(numbers, k + W, wide), s1)
@@ -87,6 +89,7 @@ def row_sum(table, q, P, window, at, n, N, wide):  # type: ignore[no-untyped-def
     """Σ_j table[j, q] window[j], a sum over the first n rows of both; n is even."""
     s0, s1 = splat(0.0), splat(0.0)
     for j in range(0, n, 2):
+        compact()
         s0 = fma(entry(table, j * P + q, wide), load(window, at + j * N), s0)
         s1 = fma(entry(table, j * P + P + q, wide), load(window, at + j * N + N), s1)
     return s0 + s1
@@ -98,6 +101,7 @@ def two_row_sums(table, q, P, window, at, n, N, wide, rows, ahead):  # type: ign
     s0, s1, a0, a1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     d0 = entry(table, q, wide)
     for j in range(0, n, 2):
+        compact()
         v0, v1 = load(window, at + j * N), load(window, at + j * N + N)
         d1, d2 = entry(table, (j + 1) * P + q, wide), entry(table, (j + 2) * P + q, wide)
         s0, s1 = fma(d0, v0, s0), fma(d1, v1, s1)

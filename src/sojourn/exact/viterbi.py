@@ -29,7 +29,7 @@ from sojourn.exact.forward import split_steps, surprise
 from sojourn.exact.lanes import INLINE, INNER, KERNEL, read_factors, set_group
 from sojourn.exact.layout import Group, aligned, evidence, longest_first, n_lanes, padded, row_size
 from sojourn.exact.observed import Observed
-from sojourn.exact.vectors import WIDTH, entry, load, most, of_state, splat, store
+from sojourn.exact.vectors import WIDTH, compact, entry, load, most, of_state, splat, store
 from sojourn.scale.threads import chunks, each
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def _forward(model, evidence, group, T, best, out, b, which, seen) -> None:  # t
                         e = most(e, of_state(out, y * W + l, wide) + entry(A, y * P + q, wide))
                     held = load(best, last + h)
                     for r in range(n_d - 2):
+                        compact()
                         v = most(e + entry(D, r * P + q, wide), load(best, (r + 1) * N + h))
                         store(best, r * N + h, emitted + v)
                     if n_d > 1:
