@@ -490,7 +490,7 @@ def test_bad_collections(X, message):
             [4, -1],
             EMPTY.replace("is empty", "has length -1"),
         ),
-        ([1.5, 1.5], f"lengths has 1.5 (float) at position 0; {FLOATS}"),
+        ([1.5, 1.5], "lengths has 1.5 at position 0; expected integers"),
         (["3"], "lengths has the string '3' at position 0; expected integers"),
         ([], "there are no sequences; expected at least 1"),
     ],

@@ -152,3 +152,24 @@ def test_frames_are_read_by_the_names_that_sequences_have_too():
     found = Signals.from_pandas(frame, id="engine", time="t", values=["load"])
     assert isinstance(found, Signals)
     assert found["a"].tolist() == [[0.7], [0.5]]
+
+
+def test_numbers_written_as_text_are_not_taken_for_symbols():
+    texts = [f"{i / 7:.3f}" for i in range(40)]
+    for one in ("n/a", "7,5"):
+        with pytest.raises(SojournError, match=r"'load' holds text: numbers such as '0\.000'"):
+            Signals.from_table({"load": [*texts, one]})
+    modes = Signals.from_table({"mode": ["1.0", "2.0", "off"] * 9})  # few: versions, names
+    assert modes.categories["mode"].tolist() == ["1.0", "2.0", "off"]
+
+
+def test_lengths_beside_a_list_of_sequences_are_refused():
+    with pytest.raises(SojournError, match="leave lengths= out"):
+        as_signals([np.ones((3, 2)), np.ones((4, 2))], lengths=[3, 4])
+    with pytest.raises(SojournError, match=r"lengths has 2\.0 at position 0; expected integers"):
+        as_signals(np.ones((4, 2)), lengths=[2.0, 2.0])
+
+
+def test_channels_before_steps_are_named():
+    with pytest.warns(UserWarning, match=r"6 steps and 100 channels.*X\.transpose\(0, 2, 1\)"):
+        as_signals(np.random.default_rng(0).normal(size=(3, 6, 100)))

@@ -5,6 +5,7 @@ import pytest
 
 import sojourn as sj
 from sojourn import HSMM, AnomalyDetector, SpectralHSMM
+from sojourn.detect.residuals import whiten
 from sojourn.report import write_report
 
 
@@ -110,3 +111,18 @@ def test_a_model_without_states_finds_and_explains_too(tmp_path):
     np.testing.assert_array_equal(again.score_samples(FRESH), detector.score_samples(FRESH))
     write_report(detector, odd + FRESH[:5], tmp_path / "r.html")
     assert "channel 1 above what is expected" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_measurements_have_no_views_of_symbols_or_length(detector):
+    found = set(detector.evidence_.views)
+    assert found == {"likelihood", "stretch", "surprise", "state", "transition", "stay", "emission"}
+    # Twice as long, the same otherwise: that alone is no evidence.
+    both = [np.concatenate(FRESH[i : i + 2]) for i in range(0, 40, 2)]
+    assert np.mean(detector.pvalues(both) <= 0.05) < 0.5
+
+
+def test_what_varies_little_in_few_sequences_is_not_far_when_it_varies():
+    rng = np.random.default_rng(0)
+    few = np.column_stack([rng.normal(size=(20, 3)), np.zeros(20)])
+    far = whiten(few).distance(np.array([[0.0, 0.0, 0.0, 0.5], [3.0, 3.0, 0.0, 0.0]]))
+    assert far[0] < far[1]  # a trace of something new, and values three times their spread

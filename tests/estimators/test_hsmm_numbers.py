@@ -347,3 +347,23 @@ def test_whole_numbers_are_taken_as_measurements_with_a_warning():
     for kind in (em.Categorical(), em.Poisson(), em.Gaussian()):  # said, so not assumed
         HSMM(2, 3, max_iter=2, emissions=kind).fit(codes)
     HSMM(2, 3, max_iter=2).fit([np.rint(100 * np.sin(np.arange(200.0)))])  # readings, not codes
+
+
+def test_strings_in_a_channel_of_numbers_are_refused():
+    speed = np.random.default_rng(0).normal(size=40)
+    table = {"run": np.repeat(np.arange(4), 10), "speed": speed}
+    model = HSMM(2, 3, max_iter=2).fit(Signals.from_table(table, id="run"))
+    worded = Signals.from_table(table | {"speed": ["fast", "slow"] * 20}, id="run")
+    with pytest.raises(SojournError, match="'speed' holds strings such as 'fast'; expected numb"):
+        model.score(worded)
+    named = em.Channels({"speed": em.Gaussian()})
+    with pytest.raises(SojournError, match="'speed' holds strings such as 'fast'"):
+        HSMM(2, 3, emissions=named).fit(worded)
+
+
+def test_a_stream_of_measurements_names_what_is_no_number():
+    rows = [np.random.default_rng(i).normal(size=(9, 2)) for i in range(4)]
+    with pytest.raises(SojournError, match="but has 'a'; expected numbers"):
+        HSMM(2, 3, max_iter=1).fit(rows).stream().update(["a", 1.0])
+    with pytest.raises(SojournError, match=r"has 1e\+60 in channel 'channel 1'.*up to 1e\+50"):
+        HSMM(2, 3).fit([row * [1.0, 1e60] / row for row in rows])

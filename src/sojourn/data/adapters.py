@@ -88,6 +88,8 @@ def read_distinct(
 
 def read_integers(column: Any, name: str) -> NDArray[np.int64]:
     """Values of a column of integers such as lengths."""
+    if isinstance(column, list | np.ndarray) and len(column) and isinstance(column[0], float):
+        raise SojournError(f"{name} has {column[0]} at position 0; expected integers")
     values = read_complete(column, name)
     if isinstance(values, list):
         raise SojournError(f"{name} has the string {values[0]!r} at position 0; expected integers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def is_numbers(X: Any) -> bool:
         return False
     first = X[0]
     if isinstance(first, np.ndarray):
-        return first.dtype.kind == "f" or (first.ndim == 2 and first.dtype.kind in "iub")
+        return first.dtype.kind == "f" or first.ndim == 2
     if hasattr(first, "columns"):  # a list of data frames
         return True
     items = list(first)[:1] if isinstance(first, list | tuple) else []
@@ -47,6 +48,10 @@ def as_signals(X: Any, lengths: Any = None) -> Signals:
     if isinstance(X, Sequences):
         raise SojournError("X holds symbols; the emissions of this model observe numbers")
     if lengths is not None:
+        if isinstance(X, list | tuple) and X and np.ndim(X[0]) == 2:
+            raise SojournError(
+                "X is a list of sequences, whose lengths are known; leave lengths= out"
+            )
         return Signals.from_stacked(X, lengths)
     if hasattr(X, "columns"):
         raise SojournError(
@@ -59,4 +64,11 @@ def as_signals(X: Any, lengths: Any = None) -> Signals:
             f"one channel; pass [X] for the first, X[:, :, None] for the second, or lengths= for "
             f"several sequences laid end to end"
         )
-    return Signals.from_arrays(X)
+    found = Signals.from_arrays(X)
+    if isinstance(X, np.ndarray) and X.shape[2] > X.shape[1]:
+        warnings.warn(
+            f"X has shape {X.shape}, taken as {X.shape[0]} sequences of {X.shape[1]} steps "
+            f"and {X.shape[2]} channels; if steps come last, pass X.transpose(0, 2, 1)",
+            stacklevel=4,
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from sojourn.data import adapters
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
+
+FEW = 20  # different numbers, written as text, that may be names
 
 
 def column_names(table: Any) -> list[str]:
@@ -27,6 +30,7 @@ def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     texts = values.tolist() if values.dtype.kind in "OU" else []
     if texts and all(isinstance(text, str) for text in texts):
         known, values = adapters.factorise(texts)
+        _check_no_numbers(known.tolist(), name)
     out = np.full(len(there), np.nan)
     try:
         out[there] = values.astype(np.float64)
@@ -39,22 +43,47 @@ def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     return out, known
 
 
+def _check_no_numbers(texts: list[str], name: str) -> None:
+    """Raise where the strings of a channel are mostly numbers: one that is not made all strings."""
+    written = [text for text in texts if re.fullmatch(r"\s*[-+]?\d*[.,]\d+\s*", text)]
+    if len(written) > max(FEW, len(texts) / 2):
+        other = next((text for text in texts if not re.fullmatch(r"[-+\s\d.,eE]+", text)), None)
+        beside = "" if other is None else f", and {other!r}"
+        raise SojournError(
+            f"channel {name!r} holds text: numbers such as {written[0]!r}{beside}; make it "
+            f"numbers, with a point, and NaN where one is missing"
+        )
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number)
+
+
+def _reads(value: Any) -> bool:
+    """Whether a value can be a float."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def read_table(row: Any, owner: str) -> Floats:
     """One sequence as a table of floats (length, n_channels)."""
     try:
+        if np.iscomplexobj(row):
+            raise TypeError
         table = np.ma.filled(row.astype(np.float64), np.nan) if np.ma.isMaskedArray(row) else None
         if table is None and hasattr(row, "convert_dtypes"):  # pandas, whose NA is no float
             table = row.to_numpy(dtype=np.float64, na_value=np.nan)
         elif table is None:
             table = np.asarray(row, dtype=np.float64)
     except (TypeError, ValueError):
+        given = row.ravel().tolist() if isinstance(row, np.ndarray) else []
+        other = next((f", but has {value!r}" for value in given if not _reads(value)), "")
         raise SojournError(
-            f"{owner} is not a table of numbers, one row per step and one column per channel; "
-            f"expected numbers, and NaN where one is missing"
+            f"{owner} is not a table of numbers, one row per step and one column per channel"
+            f"{other}; expected numbers, and NaN where one is missing"
         ) from None
     if table.ndim == 1:
         table = table[:, None]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.checks import LARGEST
 from sojourn.data import adapters
 from sojourn.data.columns import id_among
 from sojourn.data.measurements import channel_names, column_names, counted, read_channel, read_table
@@ -80,12 +81,12 @@ class Signals(Sequences):
     ) -> Signals:
         """Signals of values that are checked here to be finite or NaN."""
         place = adapters.place_of(offsets, ids)
-        if np.isinf(values).any():
-            k, j = (int(i) for i in np.argwhere(np.isinf(values))[0])
+        if (np.abs(values) > LARGEST).any():
+            k, j = (int(i) for i in np.argwhere(np.abs(values) > LARGEST)[0])
             owner, position = place(k)
             raise SojournError(
                 f"{owner} has {values[k, j]} in channel {channels[j]!r} at position {position}; "
-                f"expected numbers, or NaN where one is missing"
+                f"expected numbers up to {LARGEST:g}, or NaN where one is missing"
             )
         codes = np.where(np.isnan(values).all(axis=1), -1, 0).astype(np.int32)
         known = {} if categories is None else dict(categories)
@@ -240,6 +241,11 @@ class Signals(Sequences):
         if list(channels) == list(self.channels) and same:
             return self
         values = self.values[:, at]
+        for name in set(self.categories) & set(channels) - set(known):
+            raise SojournError(
+                f"channel {name!r} holds strings such as {self.categories[name][0].item()!r}; "
+                f"expected numbers"
+            )
         for j, name in enumerate(channels):
             if name in known:
                 values[:, j] = self._recoded(name, known[name], unknown)

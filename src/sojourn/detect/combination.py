@@ -34,6 +34,11 @@ GROUPS = {
 }
 COUNTS = {"emission": 0.3}  # others have 1
 TWO_SIDED = ("length",)
+# Measurements have no contexts and no symbols at their ends; their likelihood leads, in which every
+# value counts. Chosen on bundled sets of aeon.
+OF_NUMBERS = ("likelihood", "stretch")
+WEIGHTS_OF_NUMBERS = {"order": 2.0, "counts": 1.0}
+BOUNDED_OF_NUMBERS = ("transition", "stay")  # there are few in a sequence, and rare ones are normal
 # What has never been seen is no stronger evidence than the least p-value: normal sequences of small
 # training sets have such pasts and ends, too, and the values seen do not show how often.
 BOUNDED = ("contexts", "novelty", "end", "length")
@@ -56,7 +61,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         values = [*self.views.values(), *self.groups.values()]
-        fit = all(name in self.views for group in GROUPS.values() for name in group)
+        fit = all(name in self.views for name in OF_NUMBERS)
         fit = fit and set(self.groups) == set(members_of(self.views))
         fit = fit and isinstance(values[0], np.ndarray)
         for value in values if fit else []:
@@ -109,8 +114,9 @@ def learn_evidence(views: Values) -> Evidence:
 
 def of_views(views: Values, values: Values) -> Values:
     """Evidence of each view, by those of normal sequences."""
+    bounded = BOUNDED if "contexts" in views else BOUNDED_OF_NUMBERS
     return {
-        name: evidence(held, values[name], name in TWO_SIDED, name in BOUNDED)
+        name: evidence(held, values[name], name in TWO_SIDED, name in bounded)
         for name, held in views.items()
     }
 
@@ -119,7 +125,8 @@ def members_of(views: Values) -> dict[str, dict[str, float]]:
     """The views of each group, with their weights."""
     named = {name for group in GROUPS.values() for name in group}
     rest = {name: COUNTS.get(name, 1.0) for name in sorted(views) if name not in named}
-    return {**GROUPS, "counts": rest}
+    found = {group: {n: w for n, w in GROUPS[group].items() if n in views} for group in GROUPS}
+    return {group: members for group, members in (found | {"counts": rest}).items() if members}
 
 
 def joined(by_view: Values) -> Values:
@@ -163,4 +170,5 @@ def _above(held: Floats, new: Floats) -> Floats:
 
 
 def _weighted(groups: Values) -> Floats:
-    return np.column_stack([e + np.log(WEIGHTS[name]) for name, e in groups.items()])
+    weights = WEIGHTS if "end" in groups else WEIGHTS_OF_NUMBERS
+    return np.column_stack([e + np.log(weights[name]) for name, e in groups.items()])

@@ -29,9 +29,10 @@ from sojourn.exact.expected_counts import expected_counts_each, state_probabilit
 
 Floats = NDArray[np.float64]
 
-# Columns that hardly vary among normal sequences are not divided by less than these, or a trace of
-# something new would outweigh everything else.
-LEAST_SCALE, LEAST_SHARE = 1e-3, 0.05
+# Columns that hardly vary among normal sequences are not divided by less than this, or a trace of
+# something new would outweigh everything else. A small training set does not show how much they
+# vary: to the variance of each column that of all is added, as of so many more sequences.
+LEAST_SCALE, MORE = 1e-3, 10
 RIDGE = 0.01  # of the unit variance that a column has; keeps the whitening finite
 LEAST_SPREAD = 0.1
 ROUNDING = 1e-9  # what a column is divided by is larger than this
@@ -86,8 +87,9 @@ def whiten(block: Floats) -> Whitening:
     """The whitening learned from normal rows (n, n_columns); distances are not yet scaled."""
     from sklearn.covariance import ledoit_wolf
 
-    mean, scale = block.mean(axis=0), block.std(axis=0)
-    scale = np.maximum(scale, max(LEAST_SCALE, LEAST_SHARE * float(np.median(scale))))
+    n, mean, variance = len(block), block.mean(axis=0), block.var(axis=0)
+    variance = (n * variance + MORE * variance.mean()) / (n + MORE)
+    scale = np.maximum(np.sqrt(variance), LEAST_SCALE)
     covariance, _ = ledoit_wolf((block - mean) / scale, assume_centered=True)
     precision = np.linalg.inv(covariance + RIDGE * np.eye(len(mean)))
     return Whitening(mean, scale, np.ascontiguousarray(precision))
@@ -143,14 +145,16 @@ def residuals(model: Any, sequences: Sequences) -> dict[str, Floats]:
     if numbers and not model.has_states:
         sequences = model._coded(sequences)
     n, counts = len(sequences), symbol_counts(sequences)
-    quarters = symbol_counts(sequences, QUARTERS)
     codes = np.split(sequences.codes, sequences.offsets[1:-1])
-    blocks = {
-        "symbol": _root_shares(_shared(counts)),
-        "course": _root_shares(_shared(quarters, QUARTERS)).reshape(n, -1),
-        "timing": _timing(sequences, counts),
-        "surprise": np.array([_surprise(s[c >= 0]) for s, c in zip(steps, codes, strict=True)]),
-    }
+    of_steps = [_surprise(s[c >= 0]) for s, c in zip(steps, codes, strict=True)]
+    blocks = {"surprise": np.array(of_steps)}
+    if not isinstance(sequences, Signals):
+        quarters = symbol_counts(sequences, QUARTERS)
+        blocks |= {
+            "symbol": _root_shares(_shared(counts)),
+            "course": _root_shares(_shared(quarters, QUARTERS)).reshape(n, -1),
+            "timing": _timing(sequences, counts),
+        }
     if model.has_states:
         parts = [_states(model, sequences[i : i + PER_PASS]) for i in range(0, n, PER_PASS)]
         return blocks | {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}

@@ -6,6 +6,9 @@
   past that normal sequences have often and never continue so.
 - residuals by block (`residuals`): observed minus expected counts, stays among them.
 - end: surprise of the end after the last symbols; length: number of steps, in both directions.
+
+Measurements have likelihood, stretch and residuals alone: no contexts, and a length is part of what
+a model of them describes only with ends, whose surprise is in the likelihood.
 """
 
 from __future__ import annotations
@@ -31,21 +34,24 @@ def views(
     model: Any, contexts: Contexts, whitenings: dict[str, Whitening], encoded: Encoded
 ) -> dict[str, Floats]:
     """The value of each view for each sequence, (n,) each."""
-    sequences, after = encoded.known, contexts.follows(encoded)
-    parts = np.split(after.surprise, after.offsets[1:-1])  # each with its end
+    sequences = encoded.known
     steps_of, end_of = surprises(model, sequences)
     rows, ends = [np.minimum(s, MOST_SURPRISE) for s in steps_of], np.minimum(end_of, MOST_SURPRISE)
-    observed, known = encoded.given.n_observed, np.maximum(sequences.n_observed, 1)
+    known = np.maximum(sequences.n_observed, 1)
     found = {
         "likelihood": (np.array([steps.sum() for steps in rows]) + ends) / known,
         "stretch": np.array([worst_stretch(steps) for steps in rows]),
-        "contexts": np.array([steps.sum() for steps in parts]) / (observed + 1),
-        "novelty": np.maximum.reduceat(after.novelty, after.offsets[:-1]),
-        "end": after.surprise[after.offsets[1:] - 1],
-        "length": np.log1p(sequences.lengths),
     }
-    if isinstance(sequences, Signals):  # numbers have no contexts
-        found |= {name: np.zeros(len(sequences)) for name in ("contexts", "novelty", "end")}
+    if not isinstance(sequences, Signals):
+        after = contexts.follows(encoded)
+        parts = np.split(after.surprise, after.offsets[1:-1])  # each with its end
+        observed = encoded.given.n_observed
+        found |= {
+            "contexts": np.array([steps.sum() for steps in parts]) / (observed + 1),
+            "novelty": np.maximum.reduceat(after.novelty, after.offsets[:-1]),
+            "end": after.surprise[after.offsets[1:] - 1],
+            "length": np.log1p(sequences.lengths),
+        }
     possible, blocks = possible_residuals(model, sequences)
     for name, whitening in whitenings.items():
         found[name] = np.full(len(sequences), np.inf)

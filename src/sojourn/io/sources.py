@@ -121,6 +121,11 @@ def read(
     >>> seqs.ids.tolist(), seqs.to_lists()
     (['a', 'b'], [['climb', 'level'], ['climb']])
     """
+    if not isinstance(path, str | os.PathLike):
+        raise SojournError(
+            f"path is {type(path).__name__}; expected the name of a file. Tables in memory: "
+            f"Sequences.from_pandas, from_polars, and Signals.from_table for measurements"
+        )
     how = (delimiter, missing, on_error, max_expansion, quiet, empty)
     clock = Clock.of(every, fill, max_gap, zone, gaps)
     layout = _layout(os.fspath(path), format, (id, time, symbol), *how, clock, lifecycle, values)

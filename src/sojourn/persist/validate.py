@@ -14,7 +14,7 @@ from sojourn.data.sequences import Sequences
 from sojourn.data.signals import MEASURED, Signals
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
-from sojourn.detect.combination import GROUPS, Evidence
+from sojourn.detect.combination import GROUPS, OF_NUMBERS, Evidence
 from sojourn.detect.contexts import Contexts
 from sojourn.detect.norms import Norms
 from sojourn.detect.novelty import UNKNOWN
@@ -129,13 +129,15 @@ def check_detector(detector: Any) -> None:
     if detector.method == "combined":
         _require_type(detector, "evidence_", Evidence)
         evidence, n = detector.evidence_, len(detector.calibration_.scores)
-        _require(len(evidence.views["length"]) == n, "evidence_")
+        _require(len(evidence.views["likelihood"]) == n, "evidence_")
         if not evidence.is_combined_as_now():
             raise SojournError(
                 "this detector was saved by a version that combined its evidence otherwise, so its "
                 "p-values would be wrong; fit it again"
             )
         named = {name for group in GROUPS.values() for name in group}
+        of_model = {*OF_NUMBERS} if model._density else named
+        _require({*evidence.views} & named == of_model, "evidence_")
         wanted = {*evidence.views} - named
         _require(all(wanted == {*of_fold} for of_fold in detector.whitenings_), "whitenings_")
     _require(detector.seen_.shape[1] == len(detector.vocabulary_), "seen_")

@@ -157,7 +157,7 @@ def _one_step(symbol: Any, channels: Sequence[str]) -> Signals:
             raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
         return Signals.from_table({name: [symbol[name]] for name in channels})
     row = np.full(len(channels), np.nan) if symbol is None else symbol
-    return as_signals([np.atleast_1d(np.asarray(row, dtype=np.float64))[None]])
+    return as_signals([np.atleast_1d(np.asarray(row))[None]])
 
 
 def _one_sequence(symbols: Any) -> Signals:
