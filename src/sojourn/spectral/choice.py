@@ -211,16 +211,19 @@ def learn_contexts(
     best = ContextTrial(
         sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, -np.inf, 0
     )
-    least = 0.0
+    least, grouped = 0.0, moments.counts
     if search.heldout:
         near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
-        best = _best(search, moments.counts, sizes if planned else (), ranks, near, n_jobs, seed)
-    trees = fine.cut(best.split_at) if planned else fine
+        how = (sizes if planned else (), ranks, near, n_jobs, seed)
+        best, grouped = _best(search, moments.counts, *how)
+    elif planned:
+        grouped = grouped.grouped(fine.cut(best.split_at))
+    trees = grouped.trees
     if search.heldout and planned:
         best, least = search.pruned(best, trees)
-    rest, grouped = count_contexts(moments.heldout, fine, n_jobs), moments.counts.grouped(trees)
-    how = (best.rank, ends, best.ridge, seed, rest.grouped(trees), n_jobs)
-    operators = learn_operators(grouped, *how)
+    rest = count_contexts(moments.heldout, fine, n_jobs)
+    more = (best.ridge, seed, rest.grouped(trees), n_jobs)
+    operators = learn_operators(grouped, best.rank, ends, *more)
     follows = moments.counts.follows_of(trees, least) + rest.follows_of(trees, least)
     trees = trees.pruned(least)
     followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
@@ -239,11 +242,11 @@ def _best(
     near: Iterable[int],
     n_jobs: int | None,
     seed: int,
-) -> ContextTrial:
-    """The best size and rank of all that was counted, then the best ridge for them."""
+) -> tuple[ContextTrial, ContextCounts]:
+    """The best size and rank of all that was counted, the best ridge for them, and the counts."""
     grouped = each(lambda size: counts.grouped(counts.trees.cut(size)), sizes, n_jobs)
     cuts = dict(zip(sizes, grouped, strict=True)) or {0.0: counts}
-    walk = partial(search.walk, ranks=ranks, near=near, seed=seed)
+    walk = partial(search.walk, ranks=ranks, near=near, seed=seed, n_jobs=n_jobs)
     search.trials.extend(trial for found in each(walk, [*cuts.items()], n_jobs) for trial in found)
     best = search.chosen
     cut = cuts[best.split_at]
@@ -255,7 +258,7 @@ def _best(
         prob = search.heldout.prob(other, cut.trees.past_context)
         others.append(search.trial(prob, cut.trees, best.split_at, best.rank, ridge))
     search.trials.extend(others)
-    return max([best, *others], key=lambda trial: trial.score)
+    return max([best, *others], key=lambda trial: trial.score), cut
 
 
 def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:

@@ -220,7 +220,12 @@ class Search:
         return replace(trial, weight=weight, score=score), least
 
     def walk(
-        self, cut: tuple[float, ContextCounts], ranks: range, near: Iterable[int], seed: int
+        self,
+        cut: tuple[float, ContextCounts],
+        ranks: range,
+        near: Iterable[int],
+        seed: int,
+        n_jobs: int | None = 1,
     ) -> list[ContextTrial]:
         """Trials of one tree, its size and counts: from a few ranks to their best neighbours."""
         assert self.heldout is not None
@@ -231,12 +236,12 @@ class Search:
         waiting = sorted({int(np.searchsorted(grid, r)) for r in first})
         found: dict[int, ContextTrial] = {}
         top = grid[min(waiting[-1] + 1, len(grid) - 1)]
-        operators = learn_operators(counts, top, ends, seed=seed)
+        operators = learn_operators(counts, top, ends, seed=seed, n_jobs=n_jobs)
         while waiting:
             for i in waiting:
                 if grid[i] > operators.rank == top:
                     top = min(2 * top, max_rank)
-                    operators = learn_operators(counts, top, ends, seed=seed)
+                    operators = learn_operators(counts, top, ends, seed=seed, n_jobs=n_jobs)
                 part = operators.cut(grid[i])
                 prob = self.heldout.prob(part, trees.past_context)
                 found[i] = self.trial(prob, trees, split_at, part.rank)
