@@ -23,16 +23,7 @@ from sojourn.contexts.trees import (
 def grow(flat: Flat, n_symbols: int, forward: bool, split_at: int, keep_at: int) -> Tree:
     """The tree of all positions: nodes that `split_at` of them reach are split.
 
-    Parameters
-    ----------
-    flat : Flat
-    n_symbols : int
-    forward : bool
-        Futures if true, else pasts.
-    split_at : int
-        Positions that a node needs to be split.
-    keep_at : int
-        Positions that a child needs to be a node; those of smaller children stop at its parent.
+    A child needs `keep_at` positions to be a node; those of smaller ones stop at its parent.
     """
     edge = flat.last if forward else flat.first
     order = positions(flat).astype(np.int32)

@@ -173,22 +173,15 @@ def descend(codes, edge, at, step, nodes, slots, table, least):  # type: ignore[
 class Flat(NamedTuple):
     """Pieces of sequences laid end to end, each between two marks: what trees read.
 
-    Parameters
-    ----------
-    codes : int32 array
-        ``n_symbols`` where a sequence starts or ends, ``n_symbols + 1`` where a symbol is missing
-        and where a piece is cut from its sequence.
-    first, last : int32 array
-        First and last place of the run that each place is in.
-    starts, stops : int64 arrays (n,)
-        First position of each piece, and the place after its last; the end of a sequence is one.
+    A code is ``n_symbols`` where a sequence starts or ends, and ``n_symbols + 1`` where a symbol is
+    missing and where a piece is cut from its sequence.
     """
 
     codes: Codes
-    first: Codes
+    first: Codes  # first and last place of the run that each place is in
     last: Codes
-    starts: Ints
-    stops: Ints
+    starts: Ints  # first position of each piece                                 (n,)
+    stops: Ints  # the place after its last; the end of a sequence is one         (n,)
 
 
 def lay_out(pieces: Pieces, n_symbols: int) -> Flat:

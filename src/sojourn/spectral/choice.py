@@ -43,6 +43,7 @@ OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
+LARGE = 1 << 22  # entries of a table
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
 SURE = 3.0  # standard errors by which nodes must pay on a sample: counting them all takes time
@@ -246,8 +247,12 @@ def _best(
     """The best size and rank of all that was counted, the best ridge for them, and the counts."""
     grouped = each(lambda size: counts.grouped(counts.trees.cut(size)), sizes, n_jobs)
     cuts = dict(zip(sizes, grouped, strict=True)) or {0.0: counts}
-    walk = partial(search.walk, ranks=ranks, near=near, seed=seed, n_jobs=n_jobs)
-    search.trials.extend(trial for found in each(walk, [*cuts.items()], n_jobs) for trial in found)
+    # Threads share out the sizes, or, for memory, the parts of one large table after the other.
+    sizes_by, parts_by = (1, n_jobs) if len(counts.moves.keys) > LARGE else (n_jobs, 1)
+    walk = partial(search.walk, ranks=ranks, near=near, seed=seed, n_jobs=parts_by)
+    search.trials.extend(
+        trial for found in each(walk, [*cuts.items()], sizes_by) for trial in found
+    )
     best = search.chosen
     cut = cuts[best.split_at]
     assert search.heldout is not None

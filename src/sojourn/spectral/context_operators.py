@@ -229,27 +229,9 @@ def from_moments(
 ) -> ContextOperators:
     """Operators from counts, or from exact probabilities with ``ridge=0, shrink=0``.
 
-    Parameters
-    ----------
-    H : sparse array (n_u, n_v)
-        Of past and future at a position.
-    H_o : sequence of functions
-        Each gives those of the past before a symbol, the symbol and the future after it, for some
-        symbols; one gives all where they share operators.
-    n_symbols : int
-    first : array (n_v,)
-        Of the futures where a sequence starts.
-    begins : int64 array (n_v,)
-        The symbol that a future begins with, ``n_symbols`` for the end.
-    max_rank : int
-    ridge : float
-        In units of the variance that counting adds to a squared singular value.
-    shrink : float
-        Noise of the operators of many symbols, in units of that of counting.
-    seed : int
-        Of the random projection.
-    n_jobs : int or None
-        Threads for the parts of H_o.
+    `H_o` are functions, each of which gives the counts of some symbols, the one of all where they
+    share operators. `first` are futures where a sequence starts, `begins` what a future begins with
+    (`n_symbols`: the end). `ridge` and `shrink` are in units of the noise of counting.
     """
     total = H.sum()
     d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed)

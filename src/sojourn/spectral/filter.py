@@ -119,27 +119,9 @@ def _rows(states: Floats, predictions: Floats, k: int, width: int) -> Floats:
 def run_filter(
     filter: Filter, flat: Flat, contexts: Codes, fresh: NDArray[np.bool_], keep: bool = False
 ) -> tuple[Floats, Floats, Floats]:
-    """Filter pieces of sequences.
+    """Filter pieces: p of each place, the row after each piece, and, to keep, all states before.
 
-    Parameters
-    ----------
-    filter : Filter
-    flat : Flat
-    contexts : int32 array
-        Past context before each place, or its step for windows: where the state restarts.
-    fresh : bool array (n,)
-        Whether a piece starts where its sequence does.
-    keep : bool
-        Whether to return the states before all places.
-
-    Returns
-    -------
-    prob : array
-        Probability of what came at each place; 1 where it is missing or no position.
-    rows : array (n, width)
-        The row after each piece, the end left out.
-    states : array (n_places, k)
-        The states before all places, or none.
+    A place restarts at its past context (its step, for windows). p is 1 where nothing is scored.
     """
     prob = np.ones(len(flat.codes))
     rows = np.empty((len(flat.starts), len(filter.start)))

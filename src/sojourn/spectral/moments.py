@@ -147,16 +147,7 @@ def count(
 class WindowTally(Tally):
     """Moments under way: sequences are counted part after part, in any order.
 
-    `n_symbols` is the size of the vocabulary of all parts; the other arguments are those of
-    `count`.
-
-    Examples
-    --------
-    >>> tally = WindowTally([(0,)], n_symbols=2, holdout=False)
-    >>> for rows in ([[0, 1, 1]], [[0, 1], [1, 0, 1]]):
-    ...     tally.add(Sequences.from_lists(rows))
-    >>> tally.moments().n_total, tally.moments().tables[0].first
-    (8, array([2, 1]))
+    `n_symbols` is the size of the vocabulary of all parts; the rest is as in `count`.
     """
 
     def __init__(
