@@ -258,6 +258,17 @@ def test_normal_sequences_with_rare_symbols_are_not_all_alarms():
     assert (found.predict(rows(200, 5000)) == -1).mean() < 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
+def test_a_symbol_of_one_training_sequence_is_to_its_fold_as_any_novel_one():
+    rows = P.sample(60, 30, rng=3).to_lists()
+    rows[7][5] = 900
+    found = sj.AnomalyDetector(sj.SpectralHSMM(2, 2)).fit(rows)
+    fold = int(np.flatnonzero(~found.seen_.all(axis=1))[0])
+    other = [*rows[7][:5], 901, *rows[7][6:]]
+    own, new = (found._views(fold, found._encode([row], None)) for row in (rows[7], other))
+    for view, value in own.items():
+        np.testing.assert_array_equal(value, new[view], err_msg=view)
+
+
 def test_alarms_of_a_stream_come_at_about_their_rate():
     found = sj.AnomalyDetector(hsmm(), cv=3).fit(P.sample(400, 100, rng=4))
     stream, rate = found.stream(rate=0.02), 0.02

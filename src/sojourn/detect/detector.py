@@ -159,7 +159,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.fold_models_: list[SequenceModel] = []
         self.whitenings_: list[dict[str, Whitening]] = []
         self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
-        held = [encoded.pick(folds == fold) for fold in range(cv)]
+        # What a fold has not seen is missing to it, in training sequences as in new ones.
+        held = [encoded.pick(folds == f).seen_by(seen) for f, seen in enumerate(self.seen_)]
         own: Blocks = {}  # views of training sequences
         for fold, rest in enumerate(rests):
             if refit:
@@ -366,12 +367,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _views(self, fold: int, encoded: Encoded) -> Blocks:
         parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])
-        return views(*parts, encoded)
+        return views(*parts, encoded.seen_by(self.seen_[fold]))
 
     def _score(self, fold: int, encoded: Encoded) -> Floats:
         if self.method == "combined":
             return self.evidence_.score(self._views(fold, encoded))
-        sequences = encoded.known
+        sequences = encoded.seen_by(self.seen_[fold]).known
         if self.method != "residual":
             log_prob = self._fold_model(fold).score_samples(sequences)
             return np.asarray(log_prob / np.maximum(sequences.n_observed, 1))

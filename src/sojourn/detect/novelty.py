@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,11 @@ class Encoded(NamedTuple):
     def pick(self, which: Any) -> Encoded:
         """Some of the sequences, by a slice, indices or a mask."""
         return Encoded(self.known[which], self.given[which])
+
+    def seen_by(self, seen: NDArray[np.bool_]) -> Encoded:
+        """The same, with symbols of the vocabulary that are not among those seen missing, too."""
+        codes = np.where(np.append(seen, True)[self.known.codes], self.known.codes, np.int32(-1))
+        return self if seen.all() else Encoded(replace(self.known, codes=codes), self.given)
 
     def novel_steps(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which steps have a symbol that is not among those seen, (n_total,)."""
