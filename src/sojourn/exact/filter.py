@@ -138,18 +138,6 @@ def new_state(D: Floats) -> tuple[Floats, Floats]:
 
 
 @njit(**KERNEL)
-def set_factors(work: Floats, B: Floats, code: int, label: int) -> None:
-    """Put b(x) = p(code | x) into the scratch; a known label rules all other states out."""
-    row = code if code >= 0 else B.shape[0] - 1
-    for x in range(B.shape[1]):
-        work[0, x] = B[row, x]
-    if label >= 0:
-        for x in range(B.shape[1]):
-            if x != label:
-                work[0, x] = 0.0
-
-
-@njit(**KERNEL)
 def multiply(work: Floats, source: int, M: Floats, target: int) -> None:
     """Row ``target`` of the scratch becomes row ``source`` times the matrix M in lanes."""
     for h in range(M.shape[1]):
@@ -229,7 +217,9 @@ def filter_steps(  # type: ignore[no-untyped-def]
     flat = alpha.reshape(alpha.size)
     log_scale = 0.0
     for t in range(first, last):
-        set_factors(work, B, codes[t], -1)
+        row = codes[t] if codes[t] >= 0 else B.shape[0] - 1
+        for x in range(B.shape[1]):
+            work[0, x] = B[row, x]  # b(x)
         before = 1.0
         if total < 0.0:
             begin(alpha, init, work)
