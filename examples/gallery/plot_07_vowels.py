@@ -15,7 +15,8 @@ other speakers beside the likelihood of a hidden Markov model (hmmlearn). It nee
 # One model per speaker
 # ---------------------
 # The list of arrays is taken as it is, apart from the order of its axes. Six states that last at
-# most six steps, with a diagonal covariance; thirty recordings per speaker.
+# most six steps; thirty recordings per speaker are few for twelve channels, so all states share one
+# covariance.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,7 +38,7 @@ def recordings(name):
     return [one.T for one, who in zip(X, speaker, strict=True) if who == name]
 
 
-normal = Gaussian(covariance="diagonal")
+normal = Gaussian(covariance="tied")
 hsmm = sj.HSMM(6, 6, emissions=normal, max_iter=30, tol=1e-3, random_state=0)
 models = [clone(hsmm).fit(recordings(name)) for name in names]
 likelihood = np.array([model.score_samples([one.T for one in test]) for model in models])

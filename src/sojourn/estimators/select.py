@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from sojourn.estimators.hsmm import HSMM
     from sojourn.estimators.spectral_hsmm import SpectralHSMM
 
-# Sizes that "auto" tries, until two consecutive ones are no better than the best.
+# Sizes that "auto" tries, until two consecutive ones are no better than the best; with many states,
+# which take long, until one is no better.
 STATES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 DURATIONS = (1, 2, 4, 7, 12, 20, 35, 60)
-PATIENCE = 2
+PATIENCE, MANY_STATES = 2, 32
 FIRST_STEPS = 12  # while numbers of states are compared
 # Sizes can be compared long before EM has converged.
 ROUGH = {"max_iter": 60, "tol": 1e-4}
@@ -167,7 +168,7 @@ def _walk(sizes: Iterator[Size]) -> Size:
     best, since = next(sizes), 0
     for size in sizes:
         best, since = (size, 0) if size.score > best.score else (best, since + 1)
-        if since == PATIENCE:
+        if since == (PATIENCE if size.n_states <= MANY_STATES else 1):
             break
     return best
 

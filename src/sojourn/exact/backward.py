@@ -228,14 +228,16 @@ def _sweep(model, evidence, group, steps, first, last, sweep, sums) -> None:  # 
             end += EVERY * N
         at[0] -= 1
         start = at[0] * N
+        for y in range(n_x):  # its row from end to end: rows of even sizes share lines of the cache
+            for l in range(0, width, WIDTH):
+                came = of_state(kept, out + y * W + l, wide)
+                for h in range(l, n_x * W, width):
+                    compact()
+                    add_at(counts, transition + y * N + h, came, load(rows, w + h))
         for q in range(0, n_x, stride):
             for l in range(0, width, WIDTH):
                 h = q * W + l
-                leave, into = mixed(AT, q, P, n_x, rows, w + l, W, wide), load(rows, w + h)
-                for y in range(n_x):
-                    compact()
-                    came = of_state(kept, out + y * W + l, wide)
-                    add_at(counts, transition + y * N + h, came, into)
+                leave = mixed(AT, q, P, n_x, rows, w + l, W, wide)
                 add_at(rows, post + h, load(kept, out + h), leave)
                 leave = least(load(kept, E + h) * leave, splat(CEILING))
                 v, above = load(rows, V + h), load(kept, top + h)
