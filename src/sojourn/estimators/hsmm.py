@@ -35,7 +35,7 @@ from sojourn.errors import SojournError
 from sojourn.estimators.numbers import emission_for, in_channels, numbers_of
 from sojourn.estimators.select import choose_sizes
 from sojourn.estimators.states import StateModel
-from sojourn.exact.expected_counts import expected_counts, state_probabilities
+from sojourn.exact.expected_counts import expected_counts
 from sojourn.exact.params import Params, allows_self_transitions
 from sojourn.exact.summary import ordered, warn_of_limit
 from sojourn.io.sources import Scan
@@ -355,8 +355,6 @@ class HSMM(StateModel):
         counts = expected_counts(params, data, initial, labels, self.n_jobs)
         visits = counts.initial.sum(axis=1) + counts.transition.sum(axis=0)
         time = counts.emission.sum(axis=1)
-        if isinstance(data, Signals):
-            time = state_probabilities(params, data, initial, n_jobs=self.n_jobs).sum(axis=0)
         return {"shares_": time / max(float(time.sum()), 1e-300), "visits_": visits}
 
     def _check_init(self, n_x: int, n_d: int, n_o: int) -> str | Params:
