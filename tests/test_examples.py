@@ -131,6 +131,13 @@ def test_plot_07_vowels(run):
     assert left["accuracy"] > 0.95
 
 
+def test_plot_13_power(run):
+    pytest.importorskip("aeon")
+    left, figures = run("plot_13_power")
+    assert figures == 1
+    assert all(ours > theirs for ours, theirs in left["auc"].values())
+
+
 def test_plot_08_process_log(run):
     left, figures = run("plot_08_process_log")
     assert figures == 1

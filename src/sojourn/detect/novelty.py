@@ -26,8 +26,10 @@ class Encoded(NamedTuple):
 
     def seen_by(self, seen: NDArray[np.bool_]) -> Encoded:
         """The same, with symbols of the vocabulary that are not among those seen missing, too."""
+        if seen.all():
+            return self
         codes = np.where(np.append(seen, True)[self.known.codes], self.known.codes, np.int32(-1))
-        return self if seen.all() else Encoded(replace(self.known, codes=codes), self.given)
+        return Encoded(replace(self.known, codes=codes), self.given)
 
     def novel_steps(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which steps have a symbol that is not among those seen, (n_total,)."""
