@@ -20,7 +20,7 @@ from sojourn.exact.expected_counts import (
 )
 from sojourn.exact.filter import Compiling, filter_steps, new_state, tables
 from sojourn.exact.forward import filtered, log_prob, surprise
-from sojourn.exact.layout import block_steps
+from sojourn.exact.layout import block_steps, evidence
 from sojourn.exact.viterbi import decode
 
 # A handful of products and sums of a few dozen terms: some tens of units in the last place.
@@ -228,6 +228,14 @@ def test_every_width_of_table_agrees_with_the_recursion_in_logs(n_states, max_du
     best = decode(p, X)
     score = naive.score_path(p, codes, best.states, best.begins)
     np.testing.assert_allclose(best.log_prob, score, rtol=EXACT)
+
+
+def test_the_room_that_vectors_read_behind_the_factors_is_clear():
+    """With one lane the last rows are read beyond the table: infinities there spoilt the scores."""
+    B = np.vstack([Params.random(5, 3, 4, rng=0).emission.T, np.ones(5)])
+    np.full(B.size + 8, np.inf)  # freed at once: the next array of this size is likely to be it
+    room = evidence(np.zeros(3, dtype=np.int32), np.array([0, 3]), B).B.base
+    assert room.ravel()[B.size :].tolist() == [0.0] * 8
 
 
 @njit

@@ -148,8 +148,8 @@ def aligned(*shape: int, dtype: Any = np.float64, fill: float = 0.0) -> NDArray[
 def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = None) -> Evidence:
     """Codes and rows of factors, as in `observed`, as the lanes read them."""
     known = np.empty(0, dtype=np.int32) if labels is None else labels
-    # With one lane eight factors are read at once, from the last row on too.
-    table = np.empty(B.size + WIDTH)[: B.size].reshape(B.shape)
+    # With one lane eight factors are read at once: of the last rows, some from behind the table.
+    table = np.zeros(B.size + WIDTH)[: B.size].reshape(B.shape)
     table[:] = B
     # All of one type, so that kernels are compiled once.
     return Evidence(_read_only(codes), _read_only(known), offsets, table)
