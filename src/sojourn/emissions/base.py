@@ -58,9 +58,8 @@ class Emission(ABC):
 
     def __post_init__(self) -> None:
         shrinkage = self.shrinkage
-        if isinstance(shrinkage, bool) or not isinstance(shrinkage, int | float):
-            raise SojournError(f"shrinkage is {shrinkage!r}; expected a number of at least 0")
-        if not 0.0 <= shrinkage < math.inf:
+        number = isinstance(shrinkage, int | float) and not isinstance(shrinkage, bool)
+        if not (number and 0.0 <= shrinkage < math.inf):
             raise SojournError(f"shrinkage is {shrinkage!r}; expected a number of at least 0")
         for name in ("prior", *self.parameters):
             self._freeze(name)
@@ -153,9 +152,9 @@ class Emission(ABC):
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
         """One observation for each state of a path, (T, n_channels)."""
 
-    @abstractmethod
     def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
+        """Mean of each channel in each state, (n_states, n_channels): often the first parameter."""
+        return self._parameter(self.parameters[0])
 
     @abstractmethod
     def spread(self) -> Floats:
@@ -190,11 +189,11 @@ class Separate(Emission):
     """Channels that are independent given the state, one distribution of a family for each.
 
     A family has `n_features` statistics per channel, the first of which is the weight of the steps
-    where it is observed. A subclass has the formulas of one channel, in arrays with the states
-    first: `_features`, `_log_density`, `_maximum`.
+    where it is observed, and often the second the sum of its values. A subclass has the formulas
+    of one channel, in arrays with the states first: `_features`, `_log_density`, `_maximum`.
     """
 
-    n_features: ClassVar[int]
+    n_features: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,16 +203,13 @@ class Separate(Emission):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters, of all states together."""
         return len(self.parameters) * self.n_states * self.n_channels
 
     def check(self, values: Floats, names: Names) -> None:
-        """Raise an error that names the channel if these cannot be observations of this kind."""
         for name, column in zip(names, values.T, strict=True):
             self._check(column[~np.isnan(column)], name)
 
     def start(self, values: Floats, weights: Floats) -> Self:
-        """Parameters from steps (T, n_channels), each in state x with weight (T, n_states)."""
         rough = self._rough(values)  # one state
         pooled = rough.statistics(values, np.ones((len(values), 1))).reshape(-1, self.n_features)
         average = pooled / np.maximum(pooled[:, :1], NO_WEIGHT)  # of a step that is observed
@@ -221,7 +217,6 @@ class Separate(Emission):
         return every.updated(every.statistics(values, weights))
 
     def log_density(self, values: Floats) -> Floats:
-        """Log p(values at t | state), (T, n_states); 0 where all channels are missing."""
         total = np.zeros((self.n_states, len(values)))
         for j, column in enumerate(values.T):
             seen = ~np.isnan(column)
@@ -232,7 +227,6 @@ class Separate(Emission):
         return total.T
 
     def statistics(self, values: Floats, weights: Floats) -> Floats:
-        """Expected sufficient statistics of weighted steps, (n_states, n_statistics); they add."""
         out = np.empty((weights.shape[1], values.shape[1], self.n_features))
         for j, column in enumerate(values.T):
             seen = ~np.isnan(column)
@@ -243,7 +237,6 @@ class Separate(Emission):
         return out.reshape(len(out), -1)
 
     def updated(self, statistics: Floats) -> Self:
-        """The M-step: parameters at which statistics plus the prior are most likely."""
         tables = statistics.reshape(self.n_states, -1, self.n_features)  # (n_states, d, features)
         if self.prior is not None:
             tables = tables + self.shrinkage * self.prior.reshape(-1, self.n_features)
@@ -256,7 +249,6 @@ class Separate(Emission):
         return replace(self, **found)
 
     def expected(self, statistics: Floats) -> Floats:
-        """Expected log-likelihood of statistics, up to a constant, per state: (n_states,)."""
         tables = statistics.reshape(self.n_states, -1, self.n_features)
         return np.asarray(self._expected(tables).sum(axis=1))
 
@@ -272,9 +264,9 @@ class Separate(Emission):
     def _log_density(self, j: int, column: Floats) -> Floats:
         """Log p of observed values of channel j, (n_states, T)."""
 
-    @abstractmethod
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        """Weighted sums of the statistics of channel j, (n_states, n_features)."""
+        """Weighted sums of the statistics of channel j, (n_states, n_features): of 1 and values."""
+        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
 
     @abstractmethod
     def _expected(self, tables: Floats) -> Floats:

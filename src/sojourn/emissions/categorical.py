@@ -45,7 +45,6 @@ class Bernoulli(Separate):
     probabilities: Floats | None = None
 
     parameters: ClassVar[tuple[str, ...]] = ("probabilities",)
-    n_features: ClassVar[int] = 2
 
     def _check(self, column: Floats, name: str) -> None:
         require((column == 0.0) | (column == 1.0), name, "Bernoulli observes 0 and 1", column)
@@ -58,9 +57,6 @@ class Bernoulli(Separate):
         with np.errstate(divide="ignore"):
             return np.where(column > 0.0, np.log(p), np.log1p(-p))
 
-    def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
-
     def _expected(self, tables: Floats) -> Floats:
         p, n, ones = self._parameter("probabilities"), tables[..., 0], tables[..., 1]
         return np.asarray(xlogy(ones, p) + xlogy(n - ones, 1.0 - p))
@@ -69,26 +65,18 @@ class Bernoulli(Separate):
         return (np.clip(tables[..., 1] / tables[..., 0], 0.0, 1.0),)
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         p = self._parameter("probabilities")[states]
         return (rng.random(p.shape) < p).astype(np.float64)
 
-    def mean(self) -> Floats:
-        """Probability of a 1, (n_states, n_channels)."""
-        return self._parameter("probabilities")
-
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         p = self._parameter("probabilities")
         return np.sqrt(p * (1.0 - p))
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         at, p = points[:, None], self._parameter("probabilities")
         return np.where(at < 0.0, 0.0, np.where(at < 1.0, 1.0 - p, 1.0))
 
     def sentence(self, state: int, names: Names) -> str:
-        """What is observed in a state, in words."""
         pairs = zip(names, self.mean()[state], strict=True)
         return ", ".join(f"{name} in {p:.0%} of steps" for name, p in pairs)
 
@@ -154,7 +142,6 @@ class Categorical(Emission):
         require(valid, names[0], "Categorical observes symbols, or whole numbers as codes", column)
 
     def start(self, values: Floats, weights: Floats) -> Self:
-        """Parameters from steps (T, n_channels), each in state x with weight (T, n_states)."""
         n_o = int(np.nanmax(values)) + 1 if self.categories is None else len(self.categories)
         flat = np.full((weights.shape[1], n_o), 1.0 / n_o)
         rough = replace(self, probabilities=flat, prior=np.full(n_o, 1.0 / n_o))
@@ -178,7 +165,6 @@ class Categorical(Emission):
         return np.array(counts, np.float64).reshape(weights.shape[1], n_o)
 
     def updated(self, statistics: Floats) -> Self:
-        """The M-step: parameters at which statistics plus the prior are most likely."""
         if self.prior is not None:
             statistics = statistics + self.shrinkage * self.prior
         sums = statistics.sum(axis=1, keepdims=True)
@@ -212,7 +198,6 @@ class Categorical(Emission):
         return np.where(at < 0, 0.0, sums[:, np.clip(at, 0, last).astype(int)]).T[:, :, None]
 
     def sentence(self, state: int, names: Names) -> str:
-        """What is observed in a state, in words."""
         row = self._parameter("probabilities")[state]
         best = np.argsort(-row, kind="stable")[:MOST_LIKELY]
         symbols = best if self.categories is None else self.categories[best]

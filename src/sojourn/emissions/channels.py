@@ -76,17 +76,14 @@ class Channels(Emission):
 
     @property
     def n_states(self) -> int:
-        """Number of states."""
         return int(next(iter(self.parts.values())).n_states)
 
     @property
     def n_channels(self) -> int:
-        """Number of channels."""
         return len(self.names)
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters, of all states together."""
         return sum(part.n_parameters for part in self.parts.values())
 
     def _columns(self) -> list[slice]:
@@ -108,11 +105,9 @@ class Channels(Emission):
             part.check(own, tuple(names)[at])
 
     def start(self, values: Floats, weights: Floats) -> Self:
-        """Parameters from steps (T, n_channels), each in state x with weight (T, n_states)."""
         return self._with({k: part.start(own, weights) for k, part, own in self._split(values)})
 
     def log_density(self, values: Floats) -> Floats:
-        """Log p(values at t | state), (T, n_states); 0 where all channels are missing."""
         return np.asarray(sum(part.log_density(own) for _, part, own in self._split(values)))
 
     def statistics(self, values: Floats, weights: Floats) -> Floats:
@@ -125,7 +120,6 @@ class Channels(Emission):
         return self._with({key: part.updated(own) for key, part, own in parts})
 
     def expected(self, statistics: Floats) -> Floats:
-        """Expected log-likelihood of statistics, up to a constant, per state: (n_states,)."""
         return np.asarray(sum(part.expected(own) for _, part, own in self._own(statistics)))
 
     def log_prior(self) -> float:
@@ -133,23 +127,18 @@ class Channels(Emission):
         return sum(part.log_prior() for part in self.parts.values())
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         return np.hstack([part.sample(states, rng) for part in self.parts.values()])
 
     def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
         return np.hstack([part.mean() for part in self.parts.values()])
 
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         return np.hstack([part.spread() for part in self.parts.values()])
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         return np.concatenate([part.cdf(own) for _, part, own in self._split(points)], axis=2)
 
     def sentence(self, state: int, names: Names) -> str:
-        """What is observed in a state, in words."""
         return ", ".join(part.sentence(state, own) for _, part, own in self._split(tuple(names)))
 
     def arrays(self) -> dict[str, Floats]:
@@ -161,7 +150,6 @@ class Channels(Emission):
         }
 
     def permuted(self, order: NDArray[np.integer]) -> Self:
-        """The same with its states in another order."""
         return self._with({key: part.permuted(order) for key, part in self.parts.items()})
 
     def _own(self, statistics: Floats) -> list[tuple[Key, Emission, Floats]]:

@@ -43,7 +43,6 @@ class Poisson(_Counts):
     rates: Floats | None = None
 
     parameters: ClassVar[tuple[str, ...]] = ("rates",)
-    n_features: ClassVar[int] = 2
 
     def _rough(self, values: Floats) -> Self:
         return replace(self, rates=column_moments(values)[0][None])
@@ -51,9 +50,6 @@ class Poisson(_Counts):
     def _log_density(self, j: int, column: Floats) -> Floats:
         rate = self._parameter("rates")[:, j, None]
         return np.asarray(xlogy(column, rate) - rate - gammaln(column + 1))
-
-    def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
 
     def _expected(self, tables: Floats) -> Floats:
         rate = self._parameter("rates")
@@ -63,19 +59,12 @@ class Poisson(_Counts):
         return (tables[..., 1] / tables[..., 0],)
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         return rng.poisson(self._parameter("rates")[states]).astype(np.float64)
 
-    def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
-        return self._parameter("rates")
-
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         return np.sqrt(self._parameter("rates"))
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         at = np.floor(points[:, None])
         return np.where(at < 0, 0.0, pdtr(np.maximum(at, 0.0), self._parameter("rates")))
 
@@ -123,12 +112,8 @@ class NegativeBinomial(_Counts):
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
         r = self._parameter("sizes")[:, j, None]
         clusters = r * (digamma(column + r) - digamma(r))  # E[l | x]   (n_states, T)
-        sums = (
-            weights.sum(axis=0),
-            np.einsum("t,tx->x", column, weights),
-            np.einsum("xt,tx->x", clusters, weights),
-        )
-        return np.stack(sums, axis=1)
+        sums = np.einsum("xt,tx->x", clusters, weights)
+        return np.column_stack([super()._features(j, column, weights), sums])
 
     def _expected(self, tables: Floats) -> Floats:
         n, x, clusters = np.moveaxis(tables, -1, 0)
@@ -145,21 +130,14 @@ class NegativeBinomial(_Counts):
         return m, bisected(slope, *SIZES, n.shape)
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         m, r = self._parameter("rates")[states], self._parameter("sizes")[states]
         return rng.poisson(rng.gamma(r, m / r)).astype(np.float64)
 
-    def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
-        return self._parameter("rates")
-
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         m = self._parameter("rates")
         return np.sqrt(m + m**2 / self._parameter("sizes"))
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         m, r = self._parameter("rates"), self._parameter("sizes")
         at = np.floor(points[:, None])
         return np.where(at < 0, 0.0, betainc(r, np.maximum(at, 0.0) + 1.0, r / (m + r)))

@@ -77,7 +77,6 @@ class Gaussian(Emission):
 
     @property
     def n_parameters(self) -> int:
-        """Number of free parameters, of all states together."""
         n_x, d = self.n_states, self.n_channels
         each = d if self.covariance == "diagonal" else d * (d + 1) // 2
         return n_x * d + each * (1 if self.covariance == "tied" else n_x)
@@ -93,7 +92,6 @@ class Gaussian(Emission):
                 )
 
     def start(self, values: Floats, weights: Floats) -> Self:
-        """Parameters from steps (T, n_channels), each in state x with weight (T, n_states)."""
         d, n_x = values.shape[1], weights.shape[1]
         centre, scale = column_moments(values)
         scale = np.where(scale > 0.0, scale, 1.0)
@@ -108,7 +106,6 @@ class Gaussian(Emission):
         return rough.updated(rough.statistics(values, weights))
 
     def log_density(self, values: Floats) -> Floats:
-        """Log p(values at t | state), (T, n_states); 0 where all channels are missing."""
         if not _has_missing(values):
             return self._joint(values, np.arange(values.shape[1]))
         total = np.zeros((len(values), self.n_states))
@@ -150,7 +147,6 @@ class Gaussian(Emission):
         return total
 
     def updated(self, statistics: Floats) -> Self:
-        """The M-step: parameters at which statistics plus the prior are most likely."""
         if self.prior is not None:
             statistics = statistics + self.shrinkage * self.prior
         before, old, scale = self._scaled()
@@ -172,7 +168,6 @@ class Gaussian(Emission):
         return replace(self, means=centre + scale * means, covariances=_regular(new, outer))
 
     def expected(self, statistics: Floats) -> Floats:
-        """Expected log-likelihood of statistics, up to a constant, per state: (n_states,)."""
         means, covariances, scale = self._scaled()
         weight, sums, products = _unpack(statistics, len(scale))
         cross = sums[:, :, None] * means[:, None, :]
@@ -183,23 +178,16 @@ class Gaussian(Emission):
         return np.asarray(-0.5 * (weight * np.linalg.slogdet(covariances)[1] + quadratic))
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         noise = rng.standard_normal((len(states), self.n_channels))
         return np.asarray(
             self._parameter("means")[states]
             + np.einsum("tij,tj->ti", self._factors()[states], noise)
         )
 
-    def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
-        return self._parameter("means")
-
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         return np.sqrt(np.einsum("xii->xi", self._parameter("covariances")))
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         return np.asarray(ndtr((points[:, None] - self.mean()) / self.spread()))
 
     def _scaled(self) -> tuple[Floats, Floats, Floats]:

@@ -36,7 +36,6 @@ class Exponential(Separate):
     scales: Floats | None = None
 
     parameters: ClassVar[tuple[str, ...]] = ("scales",)
-    n_features: ClassVar[int] = 2
 
     def _check(self, column: Floats, name: str) -> None:
         require(column >= 0.0, name, "Exponential observes numbers of 0 and more", column)
@@ -50,9 +49,6 @@ class Exponential(Separate):
         scale = self._parameter("scales")[:, j, None]
         return np.asarray(-np.log(scale) - column / scale)
 
-    def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        return np.stack([weights.sum(axis=0), np.einsum("t,tx->x", column, weights)], axis=1)
-
     def _expected(self, tables: Floats) -> Floats:
         scale = self._parameter("scales")
         return np.asarray(-tables[..., 0] * np.log(scale) - tables[..., 1] / scale)
@@ -61,19 +57,12 @@ class Exponential(Separate):
         return (np.maximum(tables[..., 1] / tables[..., 0], np.finfo(float).tiny),)
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         return rng.exponential(self._parameter("scales")[states])
 
-    def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
-        return self._parameter("scales")
-
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         return self._parameter("scales")
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         return -np.expm1(-np.maximum(points[:, None], 0.0) / self._parameter("scales"))
 
 
@@ -115,12 +104,8 @@ class Gamma(Separate):
         return np.asarray(constant + (shape - 1) * np.log(column) - column / scale)
 
     def _features(self, j: int, column: Floats, weights: Floats) -> Floats:
-        sums = (
-            weights.sum(axis=0),
-            np.einsum("t,tx->x", column, weights),
-            np.einsum("t,tx->x", np.log(column), weights),
-        )
-        return np.stack(sums, axis=1)
+        logs = np.einsum("t,tx->x", np.log(column), weights)
+        return np.column_stack([super()._features(j, column, weights), logs])
 
     def _expected(self, tables: Floats) -> Floats:
         n, x, log_x = np.moveaxis(tables, -1, 0)
@@ -140,18 +125,14 @@ class Gamma(Separate):
         return shape, mean / shape
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         return rng.gamma(self._parameter("shapes")[states], self._parameter("scales")[states])
 
     def mean(self) -> Floats:
-        """Mean of each channel in each state, (n_states, n_channels)."""
         return np.asarray(self._parameter("shapes") * self._parameter("scales"))
 
     def spread(self) -> Floats:
-        """Standard deviation of each channel in each state, (n_states, n_channels)."""
         return np.asarray(np.sqrt(self._parameter("shapes")) * self._parameter("scales"))
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         shape, scale = self._parameter("shapes"), self._parameter("scales")
         return np.asarray(gammainc(shape, np.maximum(points[:, None], 0.0) / scale))

@@ -60,10 +60,6 @@ class StudentT(Separate):
             raise SojournError(
                 f"centre of a StudentT of {self.n_channels} channels differs in size"
             )
-        if self.fitted and not (self._parameter("scales") > 0.0).all():
-            raise SojournError(
-                "a scale of StudentT is 0: a state has equal values only; pass a larger shrinkage"
-            )
 
     def _check(self, column: Floats, name: str) -> None:
         if column.size == 0 or np.ptp(column) == 0.0:
@@ -118,13 +114,8 @@ class StudentT(Separate):
         return self._parameter("centre") + z, scale, bisected(slope, *DOF, n.shape)
 
     def sample(self, states: NDArray[np.integer], rng: np.random.Generator) -> Floats:
-        """One observation for each state of a path, (T, n_channels)."""
         at, scale, dof = (self._parameter(name)[states] for name in self.parameters)
         return np.asarray(at + scale * rng.standard_t(dof))
-
-    def mean(self) -> Floats:
-        """Location of each channel in each state, the mean where there is one."""
-        return self._parameter("locations")
 
     def spread(self) -> Floats:
         """Standard deviation where there is one, else the scale."""
@@ -132,6 +123,5 @@ class StudentT(Separate):
         return np.where(dof > 2, scale * np.sqrt(dof / np.maximum(dof - 2, 1e-3)), scale)
 
     def cdf(self, points: Floats) -> Floats:
-        """P(channel <= point | state) for points (m, n_channels): (m, n_states, n_channels)."""
         at, scale, dof = (self._parameter(name) for name in self.parameters)
         return np.asarray(stdtr(dof, (points[:, None] - at) / scale))
