@@ -125,7 +125,7 @@ def test_the_slow_parser_of_tables_equals_the_fast_one(rows, quoted):
     quoting = csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL
     csv.writer(out, lineterminator="\r\n", quoting=quoting).writerows(rows)
     block = Block(out.getvalue().encode(), 1, 0)
-    table = _Table(2, 0, None, 1, ",", ("",))
+    table = _Table(2, ",", ("",), id=0, time=None, symbol=1, lifecycle=None)
     fast, fast_closed = table.fast(block)
     slow, slow_closed = table.slow(block, Malformed("file"))
     assert fast_closed
@@ -139,7 +139,7 @@ def test_the_slow_parser_of_tables_equals_the_fast_one(rows, quoted):
 @example('a,b\n"')
 def test_the_two_parsers_of_tables_agree_on_text_that_is_no_table(text):
     block = Block(text.encode(), 1, 0)
-    table = _Table(2, 0, None, 1, ",", ("",))
+    table = _Table(2, ",", ("",), id=0, time=None, symbol=1, lifecycle=None)
     slow = table.slow(block, malformed := Malformed("file", "skip"))
     fast = table.fast(block)
     if fast is not None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import distinct_values, is_list, to_arrow, to_numpy
 from sojourn.io.gather import Rows, check_type
-from sojourn.io.layout import Layout, Span
+from sojourn.io.layout import Layout, Span, check_column
 from sojourn.io.text import Expansion, check_path
 from sojourn.io.times import is_time
 from sojourn.storage.atomic import atomic_write
@@ -38,11 +38,7 @@ def open_table(path: str, layout: Layout) -> TableFile:
         file: TableFile = kind(path, layout)
     names = file.schema.names
     for name in layout.wanted:
-        if names.count(name) != 1:
-            raise SojournError(
-                f"{path}: expected one column {name!r}, but there are {names.count(name)}: "
-                f"{', '.join(map(repr, names[:12]))}"
-            )
+        check_column(name, names, path)
         type = file.schema.field(name).type
         if name in layout.values:
             continue  # any type; `signals` reads them

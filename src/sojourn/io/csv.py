@@ -19,7 +19,7 @@ import pyarrow.csv
 from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import CODED_TEXT
 from sojourn.io.gather import Rows
-from sojourn.io.layout import Layout, Malformed
+from sojourn.io.layout import Layout, Malformed, check_column
 from sojourn.io.text import (
     BYTE_ORDER_MARK,
     LINE_BYTES,
@@ -56,8 +56,11 @@ def table_rows(path: str, layout: Layout, malformed: Malformed) -> Iterator[Rows
     found = blocks(path, layout.max_expansion)
     delimiter = layout.delimiter or ","
     names, first = _split_header(next(found, Block(b"", 1)), delimiter, path)
-    id, time, symbol, lifecycle = _positions(names, layout, path)
-    table = _Table(len(names), id, time, symbol, delimiter, layout.missing, lifecycle)
+    wanted = (layout.id, layout.time, layout.symbol, layout.lifecycle)
+    for name in filter(None, wanted):
+        check_column(name, names, path)
+    places = (None if name is None else names.index(name) for name in wanted)
+    table = _Table(len(names), delimiter, layout.missing, *places)
     rest: Block | None = None  # an incomplete record, which the next block continues
     for block, parsed in parse_ahead(chain([first], found), table.fast):
         if rest is not None:
@@ -92,17 +95,6 @@ def _split_header(block: Block, delimiter: str, path: str) -> tuple[list[str], B
     if isinstance(names, str):
         raise SojournError(f"{path}: line 1 {names}; expected the names of the columns")
     return [name.strip() for name in names], block.split(next(found)[0])[1]
-
-
-def _positions(names: list[str], layout: Layout, path: str) -> Iterator[int | None]:
-    """The places of a layout's id, time, symbol and lifecycle among the names of a header."""
-    for name in (layout.id, layout.time, layout.symbol, layout.lifecycle):
-        if name is not None and names.count(name) != 1:
-            raise SojournError(
-                f"{path}: expected one column {name!r}, but the header has {names.count(name)}: "
-                f"{', '.join(map(repr, names[:12]))}"
-            )
-        yield None if name is None else names.index(name)
 
 
 def _records(block: Block, delimiter: str) -> Iterator[Record]:
@@ -141,12 +133,12 @@ class _Table:
     """Where a table's columns are, and how they are written."""
 
     n: int
+    delimiter: str
+    missing: tuple[str, ...]
     id: int | None
     time: int | None
     symbol: int | None
-    delimiter: str
-    missing: tuple[str, ...]
-    lifecycle: int | None = None
+    lifecycle: int | None
 
     def fast(self, block: Block, time_type: Any = None) -> tuple[Rows, bool] | None:
         """Rows of a block by Arrow, and whether its quotes are closed; None if it has faults."""

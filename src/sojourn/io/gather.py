@@ -62,6 +62,13 @@ class Rows:
     lifecycle: Any = None  # text, or no column
     empty: tuple[str, ...] = ()  # ids of sequences without rows
 
+    def filter(self, keep: NDArray[np.bool_]) -> Rows:
+        """The rows that a mask keeps, without their lifecycle, which nobody asks for again."""
+        at, mask, columns = np.flatnonzero(keep), to_arrow(keep), (self.symbol, self.id, self.time)
+        symbol, id, time = (None if column is None else column.filter(mask) for column in columns)
+        place = lambda i: self.place(int(at[i]))  # noqa: E731
+        return Rows(symbol, id, time, self.number[at], place, empty=self.empty)
+
 
 Batches = Callable[[Malformed], Iterable[Rows]]  # the rows of a file from its start
 
@@ -168,16 +175,7 @@ def usable_rows(
         keep[wrong] = False
     if keep.all():
         return rows, time, kind
-    at, place = np.flatnonzero(keep), rows.place
-    mask = to_arrow(keep)
-    kept = Rows(
-        rows.symbol.filter(mask),
-        None if rows.id is None else rows.id.filter(mask),
-        None,
-        rows.number[keep],
-        lambda i: place(int(at[i])),
-    )
-    return kept, None if time is None else time[keep], kind
+    return replace(rows, time=None).filter(keep), None if time is None else time[keep], kind
 
 
 def of_transition(rows: Rows, transition: str) -> Rows:
@@ -188,14 +186,9 @@ def of_transition(rows: Rows, transition: str) -> Rows:
         symbol = rows.symbol
         symbol = symbol.dictionary_decode() if pa.types.is_dictionary(symbol.type) else symbol
         cycle = pc.fill_null(cycle.cast(pa.string()), "")
-        return replace(
-            rows, symbol=pc.binary_join_element_wise(symbol.cast(pa.string()), cycle, "+")
-        )
-    keep = pc.fill_null(pc.equal(cycle, transition), False)
-    at, place = np.flatnonzero(to_numpy(keep)), rows.place
-    id, time = (None if column is None else column.filter(keep) for column in (rows.id, rows.time))
-    kept = (rows.symbol.filter(keep), id, time, rows.number[at], lambda i: place(int(at[i])))
-    return Rows(*kept, empty=rows.empty)
+        joined = pc.binary_join_element_wise(symbol.cast(pa.string()), cycle, "+")
+        return replace(rows, symbol=joined)
+    return rows.filter(to_numpy(pc.fill_null(pc.equal(cycle, transition), False)))
 
 
 def _within(owner: Any, span: Span) -> NDArray[np.bool_]:

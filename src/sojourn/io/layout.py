@@ -14,13 +14,7 @@ if TYPE_CHECKING:
     from sojourn.data.clock import Clock
 
 FORMATS = ("csv", "tsv", "matrix", "lines", "jsonl", "parquet", "arrow", "xes")
-TEXT = (
-    "csv",
-    "tsv",
-    "matrix",
-    "lines",
-    "xes",
-)  # whose symbols and ids are text until all were seen
+TEXT = ("csv", "tsv", "matrix", "lines", "xes")  # symbols and ids are text until all were seen
 SUFFIXES = {
     "csv": (".csv",),
     "tsv": (".tsv", ".tab"),
@@ -93,6 +87,15 @@ class Malformed:
     def __str__(self) -> str:
         rows = "row:" if self.count == 1 else "rows, for example"
         return f"{self.path}: skipped {self.count} malformed {rows} {self.first}"
+
+
+def check_column(name: str, names: list[str], path: str) -> None:
+    """Raise an error if a file has no such column, or several."""
+    if names.count(name) != 1:
+        raise SojournError(
+            f"{path}: expected one column {name!r}, but there are {names.count(name)}: "
+            f"{', '.join(map(repr, names[:12]))}"
+        )
 
 
 def format_of(path: str, format: str | None) -> str:

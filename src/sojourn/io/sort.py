@@ -197,13 +197,10 @@ def _check(path: str, layout: Layout, n: int) -> None:
         for batch in file.iter_batches(ROWS_PER_GROUP, columns=names, use_threads=False):
             table = pa.Table.from_batches([batch] if last is None else [last, batch])
             before, after = table.slice(0, len(table) - 1), table.slice(1)
-            ids = [part.column(names[0]) for part in (before, after)]
-            ordered = pc.less(*ids)
-            if len(names) == 2:
-                times = [part.column(names[1]) for part in (before, after)]
-                ordered = pc.or_(ordered, pc.and_(pc.equal(*ids), pc.less_equal(*times)))
-            else:
-                ordered = pc.or_(ordered, pc.equal(*ids))
+            ids, times = (  # without times, twice the ids
+                [part.column(name) for part in (before, after)] for name in (names[0], names[-1])
+            )
+            ordered = pc.or_(pc.less(*ids), pc.and_(pc.equal(*ids), pc.less_equal(*times)))
             if len(before) and not pc.all(ordered).as_py():
                 raise SojournError(f"{path} was written out of order; sort again, and report this")
             seen, last = seen + len(batch), batch.slice(len(batch) - 1)
