@@ -272,7 +272,7 @@ def test_it_is_an_estimator():
         ({"n_symbols": 2.5}, [1.0], "n_symbols must be an integer of at least 1, not 2.5"),
         ({}, [float("nan")], "there is no row without a missing value"),
         ({}, [1.0, float("inf")], "row 1 is infinite"),
-        ({}, ["a"], "expected numbers, and NaN where missing"),
+        ({}, ["a"], "X is not a table of numbers"),
         ({}, [[1.0, 2.0]], "cuts one channel, but there are 2; pass method='kmeans'"),
         ({}, np.zeros((2, 2, 2)), "cuts one channel, but there are 2; pass method='kmeans'"),
         ({"method": "kmeans"}, np.zeros((40, 100)), r"40 steps of 100 channels; .*pass list\(X\)"),

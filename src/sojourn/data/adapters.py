@@ -180,16 +180,29 @@ def check_lengths(lengths: NDArray[np.int64], ids: NDArray[Any], empty: bool = F
 
 
 def group_rows(
-    column: Any, name: str
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Ids of a table's rows, in order of appearance, and the rows of each."""
+    column: Any, name: str, n: int
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Ids of a table's n rows, in order of appearance, how many each has, and these together.
+
+    Without a column of ids all rows are one sequence.
+    """
+    if column is None:
+        return np.array([0]), np.array([n]), np.arange(n)
     ids, owner = factorise(read_complete(column, name))
     first = np.empty(ids.size, dtype=np.int64)
     first[owner[::-1]] = np.arange(owner.size)[::-1]  # the last write to an id is its first row
     order = np.argsort(first)
     rank = np.argsort(order)[owner]
-    rows = None if np.all(rank[1:] >= rank[:-1]) else np.argsort(rank, kind="stable")
+    together = np.all(rank[1:] >= rank[:-1])
+    rows = np.arange(rank.size) if together else np.argsort(rank, kind="stable")
     return ids[order], np.bincount(rank, minlength=ids.size), rows
+
+
+def sort_by_time(
+    rows: NDArray[np.int64], lengths: NDArray[np.int64], times: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Rows of sequences of these lengths, each sorted by time; ties keep their order."""
+    return rows[np.lexsort((times[rows], np.repeat(np.arange(len(lengths)), lengths)))]
 
 
 def column_of(table: Any, name: str) -> Any:
@@ -219,28 +232,6 @@ def read_recorded(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool
         there[there] = number
         values = values[number]
     return values, there
-
-
-def read_numbers(X: Any) -> NDArray[np.float64]:
-    """Numbers as a table of floats, one column per channel, NaN where missing."""
-    try:
-        if isinstance(X, np.ma.MaskedArray):
-            table = np.ma.filled(X.astype(np.float64), np.nan)
-        elif hasattr(X, "column_names"):  # an Arrow table
-            table = np.column_stack([np.asarray(column, np.float64) for column in X.columns])
-        elif hasattr(X, "convert_dtypes"):  # pandas, whose NA is no float by itself
-            table = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            table = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise SojournError(f"expected numbers, and NaN where missing: {error}") from None
-    if table.ndim == 1:
-        table = table[:, None]
-    if table.ndim != 2 or table.shape[1] == 0:
-        raise SojournError(f"expected a column or a table of channels, got shape {table.shape}")
-    if np.any(bad := np.isinf(table)):
-        raise SojournError(f"row {np.argmax(bad.any(axis=1))} is infinite; expected numbers or NaN")
-    return table
 
 
 def _string_array(distinct: list[str]) -> NDArray[np.str_]:

@@ -16,6 +16,7 @@ from sojourn.data.adapters import (
     name_of,
     offsets_of,
     read_recorded,
+    sort_by_time,
 )
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
@@ -133,18 +134,16 @@ def _arrangement(
     """Rows of the table in the order of the sequences, where each begins, and their ids."""
     if n == 0:
         raise SojournError("the table has no rows; expected at least one")
-    ids, lengths, rows = np.array([0]), np.array([n]), None
-    if id is not None:
-        ids, lengths, rows = group_rows(column_of(table, id), f"the id column {id!r}")
+    own = None if id is None else column_of(table, id)
+    ids, lengths, rows = group_rows(own, f"the id column {id!r}", n)
     bounds = offsets_of(lengths)
     if bounds[-1] != n:
         raise SojournError(f"{id!r} has {bounds[-1]} rows and {names[0]!r} {n}; expected as many")
-    rows = np.arange(n) if rows is None else rows
     if time is not None:
         times, there = read_recorded(column_of(table, time), time)
         if not there.all() or len(there) != n:
             raise SojournError(f"the time column {time!r} lacks values; none may be missing there")
         if times.dtype.kind not in "iufmM":
             raise SojournError(f"the time column {time!r} has type {times.dtype}; expected numbers")
-        rows = rows[np.lexsort((times[rows], np.repeat(np.arange(len(ids)), lengths)))]
+        rows = sort_by_time(rows, lengths, times)
     return rows, bounds, ids

@@ -15,9 +15,8 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import KBinsDiscretizer
 
 from sojourn.checks import check_choice, positive_int, seed_of
-from sojourn.data.adapters import read_numbers
 from sojourn.data.as_signals import as_signals
-from sojourn.data.measurements import column_names
+from sojourn.data.measurements import column_names, read_table
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
@@ -286,7 +285,9 @@ def _read(X: Any) -> tuple[NDArray[np.float64], tuple[str, ...], Signals | None]
         signals = as_signals(X)
         names = ("value",) if signals.channels == ("channel 0",) else signals.channels
         return signals.values, names, signals
-    table = read_numbers(X)
+    table = read_table(X, "X")
+    if np.any(bad := np.isinf(table)):
+        raise SojournError(f"row {np.argmax(bad.any(axis=1))} is infinite; expected numbers or NaN")
     n, d = table.shape
     named = tuple(column_names(X)) or ((str(X.name),) if getattr(X, "name", None) else ())
     if d > MANY_CHANNELS and n < 10 * d and not named:

@@ -35,7 +35,7 @@ def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     try:
         out[there] = values.astype(np.float64)
     except (TypeError, ValueError):
-        k, value = next((k, v) for k, v in enumerate(values.tolist()) if not _is_number(v))
+        k, value = next((k, v) for k, v in enumerate(values.tolist()) if not _reads(v))
         raise SojournError(
             f"channel {name!r} has {value!r} at row {np.flatnonzero(there)[k]} beside numbers; "
             f"expected numbers, or strings only"
@@ -55,10 +55,6 @@ def _check_no_numbers(texts: list[str], name: str) -> None:
         )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number)
-
-
 def _reads(value: Any) -> bool:
     """Whether a value can be a float."""
     try:
@@ -73,10 +69,13 @@ def read_table(row: Any, owner: str) -> Floats:
     try:
         if np.iscomplexobj(row):
             raise TypeError
-        table = np.ma.filled(row.astype(np.float64), np.nan) if np.ma.isMaskedArray(row) else None
-        if table is None and hasattr(row, "convert_dtypes"):  # pandas, whose NA is no float
+        if isinstance(row, np.ma.MaskedArray):
+            table = np.ma.filled(row.astype(np.float64), np.nan)
+        elif hasattr(row, "column_names"):  # Arrow
+            table = np.column_stack([np.asarray(column, np.float64) for column in row.columns])
+        elif hasattr(row, "convert_dtypes"):  # pandas, whose NA is no float
             table = row.to_numpy(dtype=np.float64, na_value=np.nan)
-        elif table is None:
+        else:
             table = np.asarray(row, dtype=np.float64)
     except (TypeError, ValueError):
         given = row.ravel().tolist() if isinstance(row, np.ndarray) else []

@@ -197,19 +197,15 @@ class Sequences(Ragged):
         """
         if id is None and time is None:
             return cls.from_lists([symbol], None, vocabulary, unknown)
-        names, lengths, rows = np.array([0]), np.array([len(symbol)]), None
-        if id is not None:
-            names, lengths, rows = adapters.group_rows(id, "the id column")
+        names, lengths, rows = adapters.group_rows(id, "the id column", len(symbol))
         if time is None:
             return cls._encode(symbol, lengths, names, vocabulary, unknown, rows)
         when = read_times(time, "the time column")
         if len(when) != lengths.sum():
             raise SojournError(f"there are {lengths.sum()} rows but {len(when)} times")
-        rows = np.arange(len(when)) if rows is None else rows
-        rows = rows[np.lexsort((when[rows], np.repeat(np.arange(len(names)), lengths)))]
-        return replace(
-            cls._encode(symbol, lengths, names, vocabulary, unknown, rows), times=when[rows]
-        )
+        rows = adapters.sort_by_time(rows, lengths, when)
+        found = cls._encode(symbol, lengths, names, vocabulary, unknown, rows)
+        return replace(found, times=when[rows])
 
     @classmethod
     def from_pandas(

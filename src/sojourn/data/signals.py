@@ -193,18 +193,13 @@ class Signals(Sequences):
         if wanted is None:
             _check_not_ids(names, id, time)
         columns = [adapters.column_of(table, name) for name in names]
-        ids, lengths, rows = np.arange(1), np.array([len(columns[0])], dtype=np.int64), None
-        if id is not None:
-            ids, lengths, rows = adapters.group_rows(
-                adapters.column_of(table, id), f"column {id!r}"
-            )
-        rows = np.arange(lengths.sum()) if rows is None else rows
+        own = None if id is None else adapters.column_of(table, id)
+        ids, lengths, rows = adapters.group_rows(own, f"column {id!r}", len(columns[0]))
         if time is not None:
             times = np.asarray(adapters.column_of(table, time))
             if times.dtype.kind in "fM" and (times != times).any():
                 raise SojournError(f"column {time!r} has no time in some rows; drop them first")
-            owner = np.repeat(np.arange(len(lengths)), lengths)
-            rows = rows[np.lexsort((times[rows], owner))]
+            rows = adapters.sort_by_time(rows, lengths, times)
         read = [read_channel(column, name) for column, name in zip(columns, names, strict=True)]
         of_names = zip(names, read, strict=True)
         categories = {name: known for name, (_, known) in of_names if known is not None}
