@@ -229,19 +229,14 @@ def _states(model: Any) -> dict[str, Any]:
         order = np.argsort(-row, kind="stable")[:3]
         return ", ".join(f"{names[i]} {row[i]:.2f}" for i in order.tolist() if row[i] >= 0.005)
 
-    states = list(range(params.n_states))
+    states, density = list(range(params.n_states)), params.density
+    emits = {"symbols": [most(row, symbols) for row in params.emission]}
+    if density is not None:
+        emits = {"values": [density.sentence(x, model.channels_) for x in states]}
     return {
         "state": states,
         "start": params.start,
         "mean duration": model.expected_durations_,
-        **_observed(model, [most(row, symbols) for row in params.emission]),
+        **emits,
         "next": [most(row, states) for row in params.transition],
     }
-
-
-def _observed(model: Any, symbols: list[str]) -> dict[str, list[str]]:
-    """What each state emits, in words."""
-    density = model.params_.density
-    if density is None:
-        return {"symbols": symbols}
-    return {"values": [density.sentence(x, model.channels_) for x in range(density.n_states)]}

@@ -28,6 +28,7 @@ UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
 COLUMNS = ("id", "time", "symbol")
+LEFT_OUT = ("missing", "values", *CLOCK)  # of the arguments of `read`, where they are not given
 
 # How Dask is set for local processes. By default they give memory back to the system at once and
 # have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
@@ -73,29 +74,22 @@ class Data(NamedTuple):
             if no and how[name] is not None:
                 raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
             how[name] = False if no else how[name]
-        if not how["missing"]:
-            del how["missing"]
-        if how["gaps"]:
-            how["gaps"] = how["gaps"].split(",")
-        for name in CLOCK:
-            if how[name] is None:
-                del how[name]
+        for name in ("gaps", "values"):
+            how[name] = how[name].split(",") if how[name] else None
+        how = {k: v for k, v in how.items() if v not in (None, ()) or k not in LEFT_OUT}
         if folders := [name for name in files if os.path.isdir(name)]:
             raise click.UsageError(f"{folders[0]} is a folder; give the files in it.")
         if "-" in files:
             files = tuple(_stdin(how) if name == "-" else name for name in files)
-        values = how.pop("values")
-        return cls(files, how | ({"values": values.split(",")} if values else {}))
+        return cls(files, how)
 
     def columns(self) -> dict[str, Any]:
         """Columns that were named, and those that were guessed, to be remembered with a model."""
         named = {name: self.how[name] for name in COLUMNS if self.how.get(name) is not None}
-        layout, other = (
-            self._layout(self.how),
-            {*named, *(["symbol"] if "values" in self.how else ())},
-        )
-        found = {name: getattr(layout, name) for name in COLUMNS if name not in other}
-        guessed = {name: column for name, column in found.items() if column is not None}
+        layout, guessed = self._layout(self.how), {}
+        for name in ("id", "time") if "values" in self.how else COLUMNS:
+            if name not in named and getattr(layout, name) is not None:
+                guessed[name] = getattr(layout, name)
         return {"columns": named, "guessed": guessed}
 
     def _layout(self, how: dict[str, Any]) -> Any:

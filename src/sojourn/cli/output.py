@@ -20,9 +20,8 @@ Columns = Mapping[str, Any]  # by name, of equal length: arrays or lists
 
 MOST_ROWS = 1000  # on a terminal
 ENDINGS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}
-FORMULA = tuple(
-    "=+-@\t\r\uff1d\uff0b\uff0d\uff20"
-)  # what a formula begins with, also in full width
+# What a formula begins with, also in full width.
+FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 SHAPE = click.Choice(["table", "csv", "json"])
 
 

@@ -277,7 +277,7 @@ class Separate(Emission):
         """Parameters from statistics (n_states, d, n_features), in the order of `parameters`."""
 
 
-def column_moments(values: Floats, names: Names | None = None) -> tuple[Floats, Floats]:
+def column_moments(values: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each channel, over the steps where it is observed."""
     seen = ~np.isnan(values)
     n = np.maximum(seen.sum(axis=0), 1)

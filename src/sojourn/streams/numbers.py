@@ -18,7 +18,7 @@ from sojourn.exact.filter import tables
 from sojourn.exact.forward import next_states
 from sojourn.exact.observed import factor_rows
 from sojourn.streams.predictive import FilterScorer
-from sojourn.streams.scorer import OnlineScorer
+from sojourn.streams.scorer import OnlineScorer, check_one
 from sojourn.streams.states import BEFORE_ANY, HSMMScorer
 
 Floats = NDArray[np.float64]
@@ -28,6 +28,7 @@ class _Measured(OnlineScorer):
     """Steps of measurements; what a step's surprise is, `_score` knows."""
 
     _channels: tuple[str, ...]
+    _density: Any
 
     def update(self, symbol: Any) -> float:
         """Surprise of the next step, in nats.
@@ -47,7 +48,21 @@ class _Measured(OnlineScorer):
         ----------
         symbols : array (length, n_channels), or Signals of one sequence
         """
-        return self._score(_one_sequence(symbols)) if len(symbols) else np.empty(0)
+        if len(symbols) == 0:
+            return np.empty(0)
+        signals = symbols if isinstance(symbols, Signals) else as_signals([symbols])
+        check_one(signals)
+        return self._score(signals)
+
+    def predict(self, horizon: int = 1) -> Any:
+        """Means and quantiles `horizon` steps on, as `predict_next` of the model returns them.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps ahead, 1 for the next one.
+        """
+        return next_values(self._density, self._ahead(horizon)[None], self._channels)
 
     @abstractmethod
     def _score(self, signals: Signals) -> Floats:
@@ -71,22 +86,10 @@ class NumbersScorer(_Measured, HSMMScorer):
     """
 
     def __init__(self, model: Any) -> None:
-        self._channels = model.channels_
-        self._initial = model.initial_
+        self._channels, self._initial = model.channels_, model.initial_
+        self._density = model.params_.density
         naming = (model.vocabulary_, model.unknown)
         super().__init__(model.params_, tables(model.params_, model.initial_), *naming)
-
-    def predict(self, horizon: int = 1) -> Any:
-        """Means and quantiles `horizon` steps on, as `HSMM.predict_next` returns them.
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        """
-        density = self._params.density
-        assert density is not None
-        return next_values(density, self._ahead(horizon)[None], self._channels)
 
     def _ahead(self, horizon: int) -> Floats:
         shape, steps = self._params.duration.shape, positive_int("horizon", horizon)
@@ -94,10 +97,8 @@ class NumbersScorer(_Measured, HSMMScorer):
         return np.append(*next_states(self._params, alpha[None], steps, self._initial))
 
     def _score(self, signals: Signals) -> Floats:
-        density = self._params.density
-        assert density is not None
-        values = signals_for(density, self._channels, self.unknown, signals).values
-        B, top = factor_rows(density, values)
+        values = signals_for(self._density, self._channels, self.unknown, signals).values
+        B, top = factor_rows(self._density, values)
         whole, out = self._model_tables, np.empty(len(values))
         self._model_tables = whole._replace(B=B)
         try:
@@ -108,9 +109,7 @@ class NumbersScorer(_Measured, HSMMScorer):
         return out - top
 
     def _tables(self) -> list[NDArray[Any]]:
-        density = self._params.density
-        assert density is not None
-        return [*super()._tables(), *density.arrays().values()]
+        return [*super()._tables(), *self._density.arrays().values()]
 
 
 class CodedScorer(_Measured, FilterScorer):
@@ -118,21 +117,11 @@ class CodedScorer(_Measured, FilterScorer):
 
     def __init__(self, model: Any) -> None:
         self._estimator, self._channels = model, model.channels_
+        self._density = model.codebook_.density
         super().__init__(model._model, model.vocabulary_, model.unknown)
 
-    def predict(self, horizon: int = 1) -> Any:
-        """Means and quantiles `horizon` steps on, as `SpectralHSMM.predict_next` returns them.
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        """
-        density = self._estimator.codebook_.density
-        return next_values(density, self._ahead(horizon)[None], self._channels)
-
     def _ahead(self, horizon: int) -> Floats:
-        return super().predict(horizon)
+        return FilterScorer.predict(self, horizon)
 
     def _score(self, signals: Signals) -> Floats:
         book, signals = self._estimator.codebook_, self._estimator._encode(signals, None)
@@ -158,13 +147,3 @@ def _one_step(symbol: Any, channels: Sequence[str]) -> Signals:
         return Signals.from_table({name: [symbol[name]] for name in channels})
     row = np.full(len(channels), np.nan) if symbol is None else symbol
     return as_signals([np.atleast_1d(np.asarray(row))[None]])
-
-
-def _one_sequence(symbols: Any) -> Signals:
-    signals = symbols if isinstance(symbols, Signals) else as_signals([symbols])
-    if len(signals) != 1:
-        raise SojournError(
-            f"a stream is one sequence, and there are {len(signals)}; use one scorer per "
-            f"sequence, made by `fork`"
-        )
-    return signals

@@ -98,11 +98,7 @@ class OnlineScorer(ABC):
         symbols : list, array, column, or Sequences of one sequence
         """
         if isinstance(symbols, Sequences):
-            if len(symbols) != 1:
-                raise SojournError(
-                    f"a stream is one sequence, and there are {len(symbols)}; use one scorer per "
-                    f"sequence, made by `fork`"
-                )
+            check_one(symbols)
         elif adapters.is_collection(symbols) and hasattr(symbols, "__len__") and len(symbols) == 0:
             return np.empty(0)
         else:
@@ -248,6 +244,15 @@ class OnlineScorer(ABC):
     @abstractmethod
     def _tables(self) -> list[NDArray[Any]]:
         """What the model is made of, to recognise it by."""
+
+
+def check_one(sequences: Sequences) -> None:
+    """Raise an error if there are several sequences."""
+    if len(sequences) != 1:
+        raise SojournError(
+            f"a stream is one sequence, and there are {len(sequences)}; use one scorer per "
+            f"sequence, made by `fork`"
+        )
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
