@@ -18,10 +18,9 @@ from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators import forecast as forecasts
-from sojourn.estimators.forecast import TimeTo
 from sojourn.exact.hitting import Hits
 from sojourn.io.sources import Scan
-from sojourn.scale.passes import Partition, Partitions, Pass, Watch
+from sojourn.scale.passes import Partition, Partitions, Pass
 
 if TYPE_CHECKING:
     from sojourn.emissions.base import Emission
@@ -90,7 +89,16 @@ class SequenceModel(BaseEstimator, ABC):
 
     @abstractmethod
     def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """Surprise of each symbol of each sequence, in nats."""
+        """``-log p(o_t | o_1 … o_{t-1})`` of each step of each sequence, in nats; or of a density.
+
+        A missing symbol has none: it is 0. With ``ends=True`` there is one number more, that of the
+        end, and they sum to ``-score_samples``.
+
+        Parameters
+        ----------
+        X, lengths
+            As in `fit`.
+        """
 
     @abstractmethod
     def _scorer(self) -> Scorer:
@@ -117,9 +125,8 @@ class SequenceModel(BaseEstimator, ABC):
         if isinstance(X, Scan):
             return score_scan(self, X, client, lengths=lengths).per_symbol
         sequences = self._encode(X, lengths, client)
-        return float(self.score_samples(sequences).sum()) / max(
-            int(outcomes(sequences, self.ends).sum()), 1
-        )
+        n = int(outcomes(sequences, self.ends).sum())
+        return float(self.score_samples(sequences).sum()) / max(n, 1)
 
     def predict_next(
         self, X: Any, *, lengths: Any = None, horizon: int = 1, prefixes: bool = False
@@ -184,7 +191,7 @@ class SequenceModel(BaseEstimator, ABC):
         end: bool = False,
         lengths: Any = None,
         horizon: int = 10_000,
-    ) -> TimeTo:
+    ) -> forecasts.TimeTo:
         """The time from each sequence to the first visit to a state, to a symbol or to the end.
 
         Parameters
@@ -214,7 +221,7 @@ class SequenceModel(BaseEstimator, ABC):
                 raise SojournError(f"symbol is {symbol!r}, which is not in the vocabulary")
             target = int(known[0])
         hits = self._hits(sequences, state, target, positive_int("horizon", horizon))
-        return TimeTo(*hits[:3], *self.step_)
+        return forecasts.TimeTo(*hits[:3], *self.step_)
 
     def remaining_time(
         self,
@@ -357,18 +364,11 @@ def outcomes(sequences: Sequences, ends: bool) -> NDArray[np.int64]:
     return sequences.n_observed + int(ends)
 
 
-def score_scan(
-    model: SequenceModel,
-    scan: Scan,
-    client: Any = None,
-    watch: Watch | None = None,
-    lengths: Any = None,
-) -> Scores:
+def score_scan(model: SequenceModel, scan: Scan, client: Any = None, lengths: Any = None) -> Scores:
     """Scores of all sequences of a scan, read partition by partition, by threads or a cluster."""
     check_is_fitted(model)
     _no_lengths(lengths)
-    partitions = replace(model._partitions(scan, client), watch=watch)
-    found = partitions.run(_Scoring(model._scorer(), model.ends))
+    found = model._partitions(scan, client).run(_Scoring(model._scorer(), model.ends))
     fields = ("ids", "lengths", "observed", "log_prob")
     return Scores(*(np.concatenate([getattr(s, name) for s in found]) for name in fields))
 

@@ -208,17 +208,7 @@ class CodedModel(PredictiveModel):
         score = super()._scorer()
         return score if self.codebook_ is None else partial(_log_density, self.codebook_, score)
 
-    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """``-log p(o_t | o_1 … o_{t-1})`` of each step, in nats; of numbers, of a density.
-
-        A missing symbol has none: it is 0. With ``ends=True`` there is one number more, that of the
-        end, and they sum to ``-score_samples``.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        """
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:  # noqa: D102
         signals = self._encode(X, lengths)
         if self.codebook_ is None or not isinstance(signals, Signals):
             return super().surprise(signals)
@@ -238,21 +228,9 @@ class CodedModel(PredictiveModel):
             raise SojournError("symbol= is for models of symbols, and this one is of numbers")
         return super()._hits(self._coded(sequences), state, symbol, most)
 
-    def sample(self, n: int = 1, length: int | None = None, random_state: Any = None) -> Sequences:
-        """Draw sequences from the model, one step after the other.
-
-        Parameters
-        ----------
-        n : int
-            Number of sequences.
-        length : int or None
-            Length of each; None draws to the end, or 100 steps without ``ends=True``.
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        Sequences, or Signals of a model of numbers
-        """
+    def sample(  # noqa: D102
+        self, n: int = 1, length: int | None = None, random_state: Any = None
+    ) -> Sequences:
         rng = np.random.default_rng(random_state)
         drawn = super().sample(n, length, rng)
         if self.codebook_ is None:
@@ -263,11 +241,9 @@ class CodedModel(PredictiveModel):
 
 def is_coded(data: Sequences | Partitions) -> bool:
     """Whether these are codes of measurements."""
-    return (
-        (data.items[0].then is not None)
-        if isinstance(data, Partitions)
-        else isinstance(data, Coded)
-    )
+    if isinstance(data, Partitions):
+        return data.items[0].then is not None
+    return isinstance(data, Coded)
 
 
 def _log_density(

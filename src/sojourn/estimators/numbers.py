@@ -89,12 +89,12 @@ def emission_for(emissions: Emission | None, signals: Signals) -> tuple[Emission
     """The emission that is to be learned, and the channels that it is of, in its order."""
     if emissions is None:
         emissions = Gaussian()
-        kinds = "Categorical() for codes, Poisson() for counts, Gaussian() for measurements"
-        warn_of_codes(signals, f"pass emissions=, with Channels for several: {kinds}")
+        each = "Categorical() for codes, Poisson() for counts, Gaussian() for measurements"
+        warn_of_codes(signals, f"pass emissions=, with Channels for several: {each}")
         if signals.categories:
-            emissions = Channels(
-                {name: _default(name in signals.categories) for name in signals.channels}
-            )
+            words = signals.categories
+            kinds = (Categorical() if name in words else Gaussian() for name in signals.channels)
+            emissions = Channels(dict(zip(signals.channels, kinds, strict=True)))
     if not isinstance(emissions, Emission):
         raise SojournError(
             f"emissions is {emissions!r}; expected an emission such as sojourn.emissions.Gaussian()"
@@ -156,10 +156,6 @@ def signals_of(
         key: part.categories for key, part in parts.items() if isinstance(part, Categorical)
     }
     return Signals.of(values, offsets, np.arange(len(offsets) - 1), names, known)
-
-
-def _default(symbols: bool) -> Emission:
-    return Categorical() if symbols else Gaussian()
 
 
 def _named(signals: Signals, names: Sequence[str]) -> Signals:

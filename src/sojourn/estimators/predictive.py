@@ -38,17 +38,7 @@ class PredictiveModel(SequenceModel):
     def _scorer(self) -> Scorer:
         return partial(log_prob, self._model)
 
-    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
-
-        A missing symbol has none: it is 0. With ``ends=True`` there is one number more, that of the
-        end, and they sum to ``-score_samples``.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        """
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:  # noqa: D102
         sequences = self._encode(X, lengths)
         steps, ends = surprise(self._model, sequences, self.n_jobs)
         rows = np.split(steps, sequences.offsets[1:-1])
@@ -68,19 +58,19 @@ class PredictiveModel(SequenceModel):
         return first_hits(self._model, sequences, target, most, self.n_jobs)
 
     def sample(self, n: int = 1, length: int | None = None, random_state: Any = None) -> Sequences:
-        """Draw sequences from the model, one symbol after the other.
+        """Draw sequences from the model, one step after the other.
 
         Parameters
         ----------
         n : int
             Number of sequences.
         length : int or None
-            Length of each; None draws to the end, or 100 symbols without ``ends=True``.
+            Length of each; None draws to the end, or 100 steps without ``ends=True``.
         random_state : int, Generator or None
 
         Returns
         -------
-        Sequences
+        Sequences, or Signals of a model of numbers
         """
         check_is_fitted(self)
         n = positive_int("n", n)

@@ -100,16 +100,7 @@ class StateModel(SequenceModel):
     def _scorer(self) -> Scorer:
         return partial(log_prob, self._fitted(), initial=self.initial_)
 
-    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:
-        """``-log p(o_t | o_1 … o_{t-1})`` of each symbol of each sequence, in nats.
-
-        With ends, the last number of each sequence is the surprise of its end.
-
-        Parameters
-        ----------
-        X, lengths
-            As in `fit`.
-        """
+    def surprise(self, X: Any, *, lengths: Any = None) -> list[Floats]:  # noqa: D102
         sequences = self._encode(X, lengths)
         steps = surprise(self._fitted(), sequences, self.initial_, self.n_jobs)
         return split_steps(steps, sequences.offsets, self._fitted().ends)
