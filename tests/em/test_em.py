@@ -12,7 +12,7 @@ from sojourn import Params, Sequences, SojournError
 from sojourn.em.durations import FAMILIES, families_of
 from sojourn.em.em import run_em
 from sojourn.em.lbfgs import local_at, moved
-from sojourn.em.mstep import initial_distribution, log_prior, m_step, maximise, on_families, weigh
+from sojourn.em.mstep import initial_distribution, log_prior, maximise, on_families, weigh
 from sojourn.exact.expected_counts import ExpectedCounts, expected_counts, expected_counts_each
 
 # Rounding of a sum of log-likelihoods, relative to it.
@@ -27,6 +27,12 @@ def tables(params):
 def assert_close(a, b, **tolerance):
     for name in TABLES:
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), err_msg=name, **tolerance)
+
+
+def m_step(counts, params, pseudocount=0.0, families=None, left_censored=False):
+    """The model that maximises the expected log-likelihood that the counts stand for."""
+    model = on_families(params, families or ("free",) * params.n_states)
+    return maximise(weigh(counts, model, pseudocount, left_censored), model).params
 
 
 def expect(params, sequences, left_censored=False, labels=None):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
 from sojourn.em.durations import families_of
-from sojourn.em.lbfgs import Curvature, Point, moved
+from sojourn.em.lbfgs import Curvature, Point, dot, moved
 from sojourn.em.mstep import (
     Model,
     Weights,
@@ -35,7 +35,9 @@ from sojourn.em.mstep import (
     weigh,
 )
 from sojourn.errors import SojournError
-from sojourn.exact.expected_counts import expected_counts, expected_counts_each
+from sojourn.exact.expected_counts import expected_counts
+from sojourn.exact.forward import log_prob
+from sojourn.exact.layout import Rooms
 from sojourn.exact.params import Params
 from sojourn.scale.passes import Partitions
 
@@ -70,6 +72,7 @@ class _Objective(NamedTuple):
     pseudocount: float
     left_censored: bool
     n_jobs: int | None
+    rooms: Rooms | None  # of the passes over sequences in memory
 
 
 @dataclass(eq=False)
@@ -87,15 +90,14 @@ class _Run:
 
     def state(self) -> State:
         """The same in numbers, arrays and Params."""
-        weights = self.point.weights
         return {
             "params": self.point.model.params,
             "theta": self.point.model.theta,
-            "weights": [*weights.tables, weights.length_biased, weights.statistics],
+            "weights": [*self.point.weights],
             "log_likelihood": self.point.log_likelihood,
             "objective": self.point.objective,
             "history": np.array(self.history),
-            "pairs": np.array(self.curvature.pairs),
+            "pairs": np.array([pair[:2] for pair in self.curvature.pairs]),
             "radius": float(self.curvature.radius),
             "promise": float(self.curvature.promise),
             "fresh": float(self.fresh),
@@ -112,7 +114,7 @@ class _Run:
         weights = Weights(*state["weights"])
         point = Point(model, weights, state["log_likelihood"], state["objective"])
         curvature = Curvature()
-        curvature.pairs.extend((step, fall) for step, fall in state["pairs"])
+        curvature.pairs.extend((step, fall, dot(step, fall)) for step, fall in state["pairs"])
         curvature.radius, curvature.promise = state["radius"], state["promise"]
         flags = (state["step"], state["converged"], state["left_out"])
         learned = (curvature, state["fresh"])
@@ -143,7 +145,8 @@ def run_em(
     model = on_families(params, families_of(durations, params.n_states))
     if isinstance(data, Sequences):
         labels = _checked(labels, data, params.n_states)
-    objective = _Objective(pseudocount, left_censored, n_jobs)
+    rooms = Rooms(data.offsets, params) if isinstance(data, Sequences) else None
+    objective = _Objective(pseudocount, left_censored, n_jobs, rooms)
     if state is None:
         point = _e_step(model, data, labels, objective)
         run = _Run(point, [point.objective], passes=1)
@@ -151,6 +154,7 @@ def run_em(
         run = _Run.of(state, model.families)
     if run.left_out or run.point.objective == -np.inf:
         data, labels = _possible(model.params, data, left_censored, labels, n_jobs)
+        objective = objective._replace(rooms=Rooms(data.offsets, params))
         if not run.left_out:
             point = _e_step(model, data, labels, objective)
             run = _Run(point, [point.objective], passes=2, left_out=True)
@@ -160,7 +164,7 @@ def run_em(
     accelerate = accelerate and params.density is None  # it moves tables, not densities
     while run.passes < max_iter and not run.converged:
         here, step = run.point, run.step
-        model = _m_step(here) if step is None else moved(here.model, step)
+        model = maximise(here.weights, here.model) if step is None else moved(here.model, step)
         there = _e_step(model, data, labels, objective)
         run.passes += 1
         gain = there.objective - here.objective
@@ -198,20 +202,15 @@ def _e_step(
     model: Model, data: Sequences | Partitions, labels: Codes | None, objective: _Objective
 ) -> Point:
     """What the data expect of a model: weights for the M-step, and what is maximised."""
-    pseudocount, left_censored, n_jobs = objective
+    pseudocount, left_censored, n_jobs, rooms = objective
     initial = initial_distribution(model.params) if left_censored else None
-    counts = expected_counts(model.params, data, initial, labels, n_jobs)
+    counts = expected_counts(model.params, data, initial, labels, n_jobs, rooms)
     return Point(
         model,
         weigh(counts, model, pseudocount, left_censored),
         counts.log_likelihood,
         counts.log_likelihood + log_prior(model, pseudocount),
     )
-
-
-def _m_step(point: Point) -> Model:
-    """The model that maximises the expected log-likelihood of everything hidden and seen."""
-    return maximise(point.weights, point.model)
 
 
 def _checked(labels: Codes | None, sequences: Sequences, n_states: int) -> Codes | None:
@@ -246,13 +245,7 @@ def _possible(
             "probabilities where it has zeros, or leave such sequences out of the files"
         )
     initial = initial_distribution(params) if left_censored else None
-    possible = np.empty(len(data), dtype=bool)
-    for first in range(0, len(data), 256):  # counts of each sequence take room
-        some = data[first : first + 256]
-        at = data.offsets[first]
-        known = None if labels is None else labels[at : at + some.n_total]
-        each = expected_counts_each(params, some, initial, known, n_jobs)
-        possible[first : first + 256] = [np.isfinite(one.log_likelihood) for one in each]
+    possible = np.isfinite(log_prob(params, data, initial, n_jobs, labels))
     out = data.ids[~possible]
     if not possible.any():
         raise SojournError(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.em.durations import FAMILIES, Aim
-from sojourn.em.mstep import Model, Weights, of_rows
+from sojourn.em.mstep import Model, Weights
 
 Floats = NDArray[np.float64]
 
@@ -33,18 +33,19 @@ _FARTHEST = 1.0
 class Local:
     """A model in coordinates that are free to move, with the gradient and the metric there."""
 
-    at: Floats  # √ of the tables, see `Model.rows`, then theta; end to end
+    at: Floats  # √ of the tables, see `Model.flat`, then theta
     gradient: Floats
     metric: Floats  # inverse information of the complete data for each √p
-    theta_metric: Floats  # and for the parameters of each family              (n_x, 2, 2)
+    theta_metric: Floats | None  # and for those of families, if there are any  (n_x, 2, 2)
 
     def scaled(self, slope: Floats) -> Floats:
         """A slope times the inverse information of the complete data."""
-        n = len(self.metric)
-        last = slope[n:].reshape(-1, 2)
-        return np.concatenate(
-            [slope[:n] * self.metric, np.einsum("xij,xj->xi", self.theta_metric, last).ravel()]
-        )
+        n, found = len(self.metric), np.zeros_like(slope)
+        found[:n] = slope[:n] * self.metric
+        if self.theta_metric is not None:
+            last = slope[n:].reshape(-1, 2)
+            found[n:] = np.einsum("xij,xj->xi", self.theta_metric, last).ravel()
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,70 +65,66 @@ class Point:
 
 def local_at(model: Model, weights: Weights) -> Local:
     """Coordinates, gradient and metric at a model whose expected counts are known."""
-    params = model.params
-    n_x, n_d = params.duration.shape
-    expected = np.empty((n_x, n_d))
-    theta_gradient, theta_metric = np.zeros((n_x, 2)), np.zeros((n_x, 2, 2))
-    for x, name in enumerate(model.families):
-        biased, beyond = float(weights.length_biased[x]), float(params.steps_beyond[x])
-        aim = Aim(weights.duration[x], biased, params.duration[x] > 0.0, beyond)
-        plain, sized = aim.expected(params.duration[x])
-        expected[x] = plain + sized
-        if name != "free":
-            family = FAMILIES[name]
-            low, high = np.array(family.box(n_d)).T
-            theta = model.theta[x, : len(low)]
-            log_w, slopes_w = family.log_weights(theta, n_d), family.slopes(theta, n_d)
-            slope, information = aim.slope(log_w, slopes_w)
-            ridge = np.diag(1e-3 * information.diagonal() + 1.0)
-            free = ((theta > low) | (slope > 0.0)) & ((theta < high) | (slope < 0.0))
-            theta_gradient[x, : len(low)] = slope * free
-            theta_metric[x, : len(low), : len(low)] = np.linalg.inv(information + ridge)
-            expected[x] = weights.duration[x]  # the row follows theta and has no slope of its own
-    roots, slopes, metrics = [], [], []
-    tables = model.rows
-    wanted: list[Floats | None] = [None] * len(tables)
-    wanted[2], wanted[4] = expected, _expected_tails(model, weights)
-    for p, w, e in zip(tables, weights.tables, wanted, strict=True):
-        total = w.sum(axis=1, keepdims=True)
-        root = np.sqrt(p)
-        excess = w - (total * p if e is None else e)
-        slopes.append(np.divide(2.0 * excess, root, out=np.zeros_like(p), where=p > 0.0))
-        metrics.append(np.broadcast_to(0.25 / (total + 1.0), p.shape))
-        roots.append(root)
+    p, total = model.flat, model.layout.sums(weights.flat)
+    expected, theta_gradient, theta_metric = total * p, np.zeros_like(model.theta), None
+    if not model.all_free or weights.length_biased.any():
+        theta_metric = np.zeros((*model.theta.shape, 2))
+        _expect_durations(model, weights, expected, theta_gradient, theta_metric)
+    root = np.sqrt(p)
+    slope = np.divide(2.0 * (weights.flat - expected), root, out=np.zeros_like(p), where=p > 0.0)
     return Local(
-        at=_flat([*roots, model.theta]),
-        gradient=_flat([*slopes, theta_gradient]),
-        metric=_flat(metrics),
+        at=np.concatenate([root, model.theta.ravel()]),
+        gradient=np.concatenate([slope, theta_gradient.ravel()]),
+        metric=0.25 / (total + 1.0),
         theta_metric=theta_metric,
     )
 
 
-def moved(model: Model, step: Floats) -> Model:
-    """The model a step away; what is zero stays zero."""
-    params, tables = model.params, model.rows
-    bounds = np.cumsum([table.size for table in tables])
-    *parts, last = np.split(step, bounds)
-    moved_to = [
-        _on_sphere(table, part.reshape(table.shape))
-        for table, part in zip(tables, parts, strict=True)
-    ]
-    theta = model.theta + np.clip(last.reshape(-1, 2), -_FARTHEST, _FARTHEST)
+def _expect_durations(
+    model: Model, weights: Weights, expected: Floats, gradient: Floats, metric: Floats
+) -> None:
+    """What a model expects of its durations and tails, with length-biased stays and families."""
+    params, n_d = model.params, model.params.max_duration
+    durations, tails = (model.layout.tables(expected)[i] for i in (2, 4))
+    weighed = model.layout.tables(weights.flat)[2]
     for x, name in enumerate(model.families):
-        if name != "free":
-            family = FAMILIES[name]
-            low, high = np.array(family.box(params.max_duration)).T
-            theta[x, : len(low)] = np.clip(theta[x, : len(low)], low, high)
-            moved_to[2][x] = family.row(theta[x, : len(low)], params.duration[x] > 0.0)
-    return Model(of_rows(moved_to, params), theta, model.families)
-
-
-def _expected_tails(model: Model, weights: Weights) -> Floats:
-    """The weights of tails that a model expects; a longer tail makes length-biased stays rarer."""
-    params, total = model.params, weights.tail.sum(axis=1, keepdims=True)
+        biased, beyond = float(weights.length_biased[x]), float(params.steps_beyond[x])
+        aim = Aim(weighed[x], biased, params.duration[x] > 0.0, beyond)
+        if name == "free":
+            plain, sized = aim.expected(params.duration[x])
+            durations[x] = plain + sized
+            continue
+        family = FAMILIES[name]
+        low, high = np.array(family.box(n_d)).T
+        theta = model.theta[x, : len(low)]
+        log_w, slopes_w = family.log_weights(theta, n_d), family.slopes(theta, n_d)
+        slope, information = aim.slope(log_w, slopes_w)
+        ridge = np.diag(1e-3 * information.diagonal() + 1.0)
+        free = ((theta > low) | (slope > 0.0)) & ((theta < high) | (slope < 0.0))
+        gradient[x, : len(low)] = slope * free
+        metric[x, : len(low), : len(low)] = np.linalg.inv(information + ridge)
+        durations[x] = weighed[x]  # the row follows theta and has no slope of its own
+    # A longer tail makes length-biased stays rarer.
     pull = params.duration[:, -1] * params.steps_beyond / params.mean_durations
     pull = weights.length_biased * pull
-    return total * model.rows[4] + np.stack([pull, -pull], axis=1)
+    tails += np.stack([pull, -pull], axis=1)
+
+
+def moved(model: Model, step: Floats) -> Model:
+    """The model a step away; what is zero stays zero."""
+    root, theta = np.sqrt(model.flat), model.theta
+    part, last = step[: root.size], step[root.size :].reshape(theta.shape)
+    p = np.maximum(root + part * (root > 0.0), _LEAST * root) ** 2
+    p /= model.layout.sums(p)
+    if not model.all_free:
+        theta, n_d = theta + np.clip(last, -_FARTHEST, _FARTHEST), model.params.max_duration
+        for x, name in enumerate(model.families):
+            if name != "free":
+                low, high = np.array(FAMILIES[name].box(n_d)).T
+                row, possible = theta[x, : len(low)], model.params.duration[x] > 0.0
+                row[:] = np.clip(row, low, high)
+                model.layout.tables(p)[2][x] = FAMILIES[name].row(row, possible)
+    return model.moved_to(p, theta)
 
 
 # Numbers in the steps that are remembered, and the fewest steps: large models remember fewer.
@@ -138,7 +135,8 @@ class Curvature:
     """The curvature met on the last steps, and how far to trust it."""
 
     def __init__(self, memory: int = 100) -> None:
-        self.pairs: deque[tuple[Floats, Floats]] = deque(maxlen=memory)
+        # A step, by how much the gradient fell along it, and the product of both.
+        self.pairs: deque[tuple[Floats, Floats, np.float64]] = deque(maxlen=memory)
         self.radius = np.inf
         self.promise = 0.0  # what the last step advised would gain if nothing held it back
 
@@ -161,9 +159,9 @@ class Curvature:
         step, fall = b.at - a.at, a.gradient - b.gradient
         # Very short steps are rounding. Where the data want what is all but impossible, slopes
         # leave the range of their squares.
-        plain = _dot(step, step) > 1e-24 and np.abs(fall).max() < 1e100
-        if plain and _dot(step, fall) > 1e-10 * _dot(step, step):
-            self.pairs.append((step, fall))
+        squared, bend = dot(step, step), dot(step, fall)
+        if squared > 1e-24 and np.abs(fall).max() < 1e100 and bend > 1e-10 * squared:
+            self.pairs.append((step, fall, bend))
         while len(self.pairs) > LEAST_MEMORY and len(self.pairs) * step.size > MAX_MEMORY:
             self.pairs.popleft()
 
@@ -172,44 +170,34 @@ class Curvature:
         self.promise = 0.0
         if not self.pairs or not np.abs(here.gradient).max() < 1e100:
             return None
-        step, fall = self.pairs[-1]
+        _, fall, bend = self.pairs[-1]
         # Missing information makes the likelihood flatter than the metric, never steeper.
-        reach = max(1.0, _dot(step, fall) / _dot(fall, here.scaled(fall)))
+        reach = max(1.0, bend / dot(fall, here.scaled(fall)))
         slope, shares = here.gradient.copy(), []
-        for step, fall in reversed(self.pairs):
-            shares.append(_dot(step, slope) / _dot(step, fall))
+        for step, fall, bend in reversed(self.pairs):
+            shares.append(dot(step, slope) / bend)
             slope -= shares[-1] * fall
         way = reach * here.scaled(slope)
-        for (step, fall), share in zip(self.pairs, reversed(shares), strict=True):
-            way += (share - _dot(fall, way) / _dot(step, fall)) * step
-        self.promise = 0.5 * float(_dot(way, here.gradient))
+        for (step, fall, bend), share in zip(self.pairs, reversed(shares), strict=True):
+            way += (share - dot(fall, way) / bend) * step
+        self.promise = 0.5 * float(dot(way, here.gradient))
         if not self.promise > 0.0:
             return None
-        return way * min(1.0, self.radius / math.sqrt(_dot(way, way)))
+        return way * min(1.0, self.radius / math.sqrt(dot(way, way)))
 
     def judge(self, here: Local, step: Floats, gain: float) -> None:
         """Widen the trust after a step that gained, narrow it after one that did not."""
-        length = math.sqrt(_dot(step, step))
+        length = math.sqrt(dot(step, step))
         if gain > 0.0:
             if length >= 0.99 * self.radius:
                 self.radius *= 3.0
         else:
             # A parabola through both values and the slope has its top at this share of the step.
-            rise = float(_dot(step, here.gradient))
+            rise = float(dot(step, here.gradient))
             self.radius = length * min(max(rise / (2.0 * (rise - gain) + 1e-300), 0.05), 0.5)
 
 
-def _on_sphere(table: Floats, step: Floats) -> Floats:
-    root = np.sqrt(table)
-    p = np.maximum(root + step * (root > 0.0), _LEAST * root) ** 2
-    return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def _flat(arrays: list[Floats]) -> Floats:
-    return np.concatenate([a.ravel() for a in arrays])
-
-
-def _dot(a: Floats, b: Floats) -> np.float64:
+def dot(a: Floats, b: Floats) -> np.float64:
     """The product of two vectors, in pieces that BLAS computes by one thread: it is small work."""
     if a.size <= 8192:
         return np.float64(a @ b)

@@ -17,9 +17,10 @@ average.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from sojourn.em.durations import (
     residual,
 )
 from sojourn.exact.expected_counts import ExpectedCounts
-from sojourn.exact.params import Params
+from sojourn.exact.params import LEAST, Params
 
 Floats = NDArray[np.float64]
 
@@ -41,43 +42,42 @@ Floats = NDArray[np.float64]
 SMOOTHED_STEPS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """The weight of each entry's logarithm in what the M-step maximises; tables as in `Model.rows`.
+class Layout(NamedTuple):
+    """Where tables stand, end to end in one vector: a pass over small ones is mostly calls.
 
-    ``length_biased`` is the part of a duration row's weight that belongs to length-biased stays, N
-    above.
+    In this order: start (1, n_x), transition, duration, emission, then pairs that sum to one: tail
+    (held, counting down), end (ends, continues), each (n_x, 2), and empty or not (1, 2).
     """
 
-    start: Floats  # (1, n_x)
-    transition: Floats
-    duration: Floats
-    emission: Floats
-    tail: Floats  # held, counting down                                       (n_x, 2)
-    end: Floats  # ends, continues                                            (n_x, 2)
-    empty: Floats  # without symbols, with some                               (1, 2)
-    length_biased: Floats  # (n_x,)
-    statistics: Floats | None = None  # of the density, where observations are numbers
+    shapes: tuple[tuple[int, int], ...]
+    bounds: tuple[int, ...]
+    widths: NDArray[np.int64]  # of each row of each table
 
-    @property
-    def tables(self) -> list[Floats]:
-        """All but the last two."""
-        return [getattr(self, field.name) for field in fields(self)[:-2]]
+    def tables(self, flat: Floats) -> list[Floats]:
+        """Views of each table."""
+        parts = zip(pairwise(self.bounds), self.shapes, strict=True)
+        return [flat[a:b].reshape(shape) for (a, b), shape in parts]
+
+    def sums(self, flat: Floats) -> Floats:
+        """For each entry, the sum of its row."""
+        sums = [np.add.reduce(table, axis=1) for table in self.tables(flat)]
+        return np.repeat(np.concatenate(sums), self.widths)
 
 
-def of_rows(rows: Sequence[Floats], before: Params) -> Params:
-    """The model of such tables, with ends if the one before it has some."""
-    start, transition, duration, emission, tail, end, empty = rows
-    return Params(
-        start[0],
-        transition,
-        duration,
-        emission,
-        tail=np.minimum(tail[:, 0], LONGEST_TAIL),
-        end=end[:, 0] if before.ends else None,
-        empty=min(float(empty[0, 0]), LONGEST_TAIL),
-        density=before.density,
-    )
+@lru_cache(maxsize=64)
+def layout(n_x: int, n_d: int, n_o: int) -> Layout:
+    """The layout of the tables of a model."""
+    shapes = ((1, n_x), (n_x, n_x), (n_x, n_d), (n_x, n_o), (n_x, 2), (n_x, 2), (1, 2))
+    bounds = tuple(accumulate((a * b for a, b in shapes), initial=0))
+    return Layout(shapes, bounds, np.repeat([b for _, b in shapes], [a for a, _ in shapes]))
+
+
+class Weights(NamedTuple):
+    """The weight of each entry's logarithm in what the M-step maximises."""
+
+    flat: Floats  # of the tables, in their `Layout`
+    length_biased: Floats  # of a duration row's, what belongs to length-biased stays: N   (n_x,)
+    statistics: Floats | None  # of the density, where observations are numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +92,49 @@ class Model:
     families: tuple[str, ...]
 
     @cached_property
-    def rows(self) -> list[Floats]:
-        """The tables, each as rows that sum to one; in the order of `Weights`."""
-        p = self.params
-        end = np.zeros(p.n_states) if p.end is None else p.end
-        pairs = [np.array([each, 1.0 - each]).T for each in (p.tail, end, np.array([p.empty]))]
-        return [p.start[None], p.transition, p.duration, p.emission, *pairs]
+    def layout(self) -> Layout:
+        """Where its tables stand in `flat`."""
+        return layout(*self.params.duration.shape, self.params.n_symbols)
 
     @cached_property
-    def smoothed(self) -> list[Floats]:
+    def all_free(self) -> bool:
+        """Whether no duration row is of a parametric family."""
+        return all(name == "free" for name in self.families)
+
+    @cached_property
+    def flat(self) -> Floats:
+        """The tables end to end."""
+        p, found = self.params, np.empty(self.layout.bounds[-1])
+        *tables, tail, end, empty = self.layout.tables(found)
+        for table, values in zip(
+            tables, (p.start, p.transition, p.duration, p.emission), strict=True
+        ):
+            table[:] = values
+        for pair, value in (tail, p.tail), (end, 0.0 if p.end is None else p.end), (empty, p.empty):
+            pair[:, 0] = value
+            pair[:, 1] = 1.0 - pair[:, 0]
+        return found
+
+    @cached_property
+    def smoothed(self) -> Floats:
         """Where each row may have more than zero: the pseudo-counts, as a share of those given."""
-        shares = [np.asarray(rows > 0.0, np.float64) for rows in self.rows]
+        shares = np.asarray(self.flat > 0.0, np.float64)
         each = min(1.0, SMOOTHED_STEPS / self.params.max_duration)
-        shares[2] *= [[each * (name == "free")] for name in self.families]
+        self.layout.tables(shares)[2][:] *= [[each * (name == "free")] for name in self.families]
         return shares
+
+    def moved_to(self, flat: Floats, theta: Floats) -> Model:
+        """The model of other tables, with ends and a density if this one has."""
+        start, transition, duration, emission, tail, end, empty = self.layout.tables(flat)
+        before = self.params
+        tails, ends = (np.where(pair[:, 0] < LEAST, 0.0, pair[:, 0]) for pair in (tail, end))
+        params = Params.trusted(
+            *(start[0], transition, duration, emission, np.minimum(tails, LONGEST_TAIL)),
+            ends if before.ends else None,
+            min(float(empty[0, 0]), LONGEST_TAIL),
+            before.density,
+        )
+        return Model(params, theta, self.families)
 
 
 def on_families(params: Params, families: tuple[str, ...]) -> Model:
@@ -117,9 +146,8 @@ def on_families(params: Params, families: tuple[str, ...]) -> Model:
             best = FAMILIES[name].best(duration[x], 0.0, duration[x] > 0.0)
             duration[x] = FAMILIES[name].row(best, duration[x] > 0.0)
             theta[x, : len(best)] = best
-    if all(name == "free" for name in families):
-        return Model(params, theta, families)
-    return Model(replace(params, duration=duration), theta, families)
+    found = Model(params, theta, families)
+    return found if found.all_free else replace(found, params=replace(params, duration=duration))
 
 
 def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censored: bool) -> Weights:
@@ -132,55 +160,49 @@ def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censore
         # Those whose tail was over when the sequence began, and those that were in it.
         over, within = first[:, -1] - counts.initial[:, -1], first[:, -1]
         tail = tail + np.stack([within * params.steps_beyond, over], axis=1)
-    expected = [
-        counts.start[None],
+    flat = np.empty(model.layout.bounds[-1])
+    start, *tables, tails, end, empty = model.layout.tables(flat)
+    start[0] = counts.start
+    tables[0][:], tables[1][:], tables[2][:] = (
         counts.transition,
         counts.duration + first,
         counts.emission,
-        tail,
-        np.stack([counts.end, counts.transition.sum(axis=1)], axis=1),
-        np.array([[counts.n_empty, counts.initial.sum()]]),
-    ]
-    tables = [w + pseudocount * share for w, share in zip(expected, model.smoothed, strict=True)]
-    return replace(Weights(*[*tables, length_biased]), statistics=counts.statistics)
+    )
+    tails[:], end[:, 0], end[:, 1] = tail, counts.end, counts.transition.sum(axis=1)
+    empty[0] = counts.n_empty, counts.initial.sum()
+    if pseudocount > 0.0:
+        flat += pseudocount * model.smoothed
+    return Weights(flat, length_biased, counts.statistics)
 
 
 def maximise(weights: Weights, model: Model) -> Model:
     """The model at which the weights have their maximum; rows without weight stay as they are."""
-    before = model.params
-    theta, duration, tail = model.theta.copy(), before.duration.copy(), before.tail.copy()
+    before, theta = model.params, model.theta.copy()
+    sums = model.layout.sums(weights.flat)
+    seen = sums > NO_COUNTS
+    flat = np.where(seen, weights.flat / np.where(seen, sums, 1.0), model.flat)
+    duration, tail = (model.layout.tables(flat)[i] for i in (2, 4))
+    of_durations, of_tails = (model.layout.tables(weights.flat)[i] for i in (2, 4))
     for x, name in enumerate(model.families):
-        w, biased = weights.duration[x], float(weights.length_biased[x])
-        beyond = float(before.steps_beyond[x])
-        if w.sum() > NO_COUNTS and name == "free":
-            duration[x] = fit_free(w, biased, beyond)
-        elif w.sum() > NO_COUNTS:
-            family, allowed = FAMILIES[name], before.duration[x] > 0.0
-            k = len(family.box(before.max_duration))
-            theta[x, :k] = family.best(w, biased, allowed, near=theta[x, :k], beyond=beyond)
-            duration[x] = family.row(theta[x, :k], allowed)
-        if tail[x] > 0.0:
-            held, down = weights.tail[x]
-            tail[x] = fit_tail(held, down, biased, duration[x], tail[x])
-    tables = [_normalised(w, p) for w, p in zip(weights.tables, model.rows, strict=True)]
-    tables[2], tables[4] = duration, np.stack([tail, 1.0 - tail], axis=1)
-    params = of_rows(tables, before)
-    if params.density is not None and weights.statistics is not None:
-        params = replace(params, density=params.density.updated(weights.statistics))
-    return Model(params, theta, model.families)
-
-
-def m_step(
-    counts: ExpectedCounts,
-    params: Params,
-    pseudocount: float = 0.0,
-    families: Sequence[str] | None = None,
-    left_censored: bool = False,
-) -> Params:
-    """The model that maximises the expected log-likelihood that the counts stand for."""
-    names = ("free",) * params.n_states if families is None else tuple(families)
-    model = on_families(params, names)
-    return maximise(weigh(counts, model, pseudocount, left_censored), model).params
+        w, biased = of_durations[x], float(weights.length_biased[x])
+        if w.sum() > NO_COUNTS and (name != "free" or biased > 0.0):
+            beyond = float(before.steps_beyond[x])
+            if name == "free":
+                duration[x] = fit_free(w, biased, beyond)
+            else:
+                family, allowed = FAMILIES[name], before.duration[x] > 0.0
+                k = len(family.box(before.max_duration))
+                theta[x, :k] = family.best(w, biased, allowed, near=theta[x, :k], beyond=beyond)
+                duration[x] = family.row(theta[x, :k], allowed)
+        held = before.tail[x]
+        if held > 0.0:
+            held = fit_tail(of_tails[x, 0], of_tails[x, 1], biased, duration[x], held)
+        tail[x, 0] = held
+    found = model.moved_to(flat, theta)
+    if before.density is not None and weights.statistics is not None:
+        density = before.density.updated(weights.statistics)
+        found = replace(found, params=replace(found.params, density=density))
+    return found
 
 
 def log_prior(model: Model, pseudocount: float) -> float:
@@ -189,9 +211,8 @@ def log_prior(model: Model, pseudocount: float) -> float:
     own = 0.0 if density is None else density.log_prior()
     if pseudocount == 0.0:
         return own
-    total = 0.0
-    for p, share in zip(model.rows, model.smoothed, strict=True):
-        total += float((share * np.log(np.where(p > 0.0, p, 1.0))).sum())
+    terms = model.smoothed * np.log(np.where(model.flat > 0.0, model.flat, 1.0))
+    total = sum(float(table.sum()) for table in model.layout.tables(terms))
     return pseudocount * total + own
 
 
@@ -205,10 +226,3 @@ def _full_stays(initial: Floats, duration: Floats) -> Floats:
     survivor = np.cumsum(duration[:, ::-1], axis=1)[:, ::-1]
     share = np.divide(initial, survivor, out=np.zeros_like(initial), where=survivor > 0.0)
     return duration * np.cumsum(share, axis=1)
-
-
-def _normalised(weights: Floats, before: Floats) -> Floats:
-    """Rows of weights as probabilities; those with none stay as they were."""
-    sums = weights.sum(axis=1, keepdims=True)
-    seen = sums > NO_COUNTS
-    return np.where(seen, weights / np.where(seen, sums, 1.0), before)

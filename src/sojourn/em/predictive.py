@@ -13,20 +13,18 @@ contexts become one (Hellinger's distance). Which is better depends on the data;
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from sojourn.contexts.grow import grow
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.trees import BY_LENGTH, cut, lay_out, locate, positions
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
+from sojourn.em.recovery import k_means
 from sojourn.exact.params import Params
 from sojourn.spectral.operators import scaled_svd
 
@@ -90,8 +88,7 @@ def cluster_pasts(
 
 def _states(H: csr_array, rank: int) -> Floats:
     """What each past context promises: Q = D_u⁻¹ H Ṽ = D_u^-½ U S, (n_u, k)."""
-    with threadpool_limits(1, user_api="blas"):  # one thread adds in one order
-        a, U, s, _, _ = scaled_svd(H, min(rank, *H.shape), seed=0)
+    a, U, s, _, _ = scaled_svd(H, min(rank, *H.shape), seed=0)
     return np.asarray(a[:, None] * U * s[: U.shape[1]])
 
 
@@ -108,20 +105,12 @@ def _clustered(
     rng: np.random.Generator,
 ) -> Codes:
     """The cluster of each point, by k-means; points without weight belong to the first."""
-    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
-
     clusters = np.zeros(points.shape[0], np.int32)
     used = np.flatnonzero(weights)
     if len(used) <= n_clusters:
         clusters[used] = np.arange(len(used))
         return clusters
-    means = KMeans(n_clusters, n_init=CLUSTERINGS, random_state=int(rng.integers(2**31)))
-    # One thread: several would add up in any order. Equal points may make fewer clusters.
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
-    ):
-        clusters[used] = means.fit(points[used], sample_weight=weights[used]).labels_
+    clusters[used] = k_means(points[used], weights[used], n_clusters, CLUSTERINGS, rng).labels_
     return clusters
 
 
@@ -139,7 +128,9 @@ def counted(sequences: Sequences, labels: Codes, size: Size, rng: np.random.Gene
         lengths = np.minimum(np.repeat(lengths, n_stays) - nth * max_duration, max_duration)
         starts = begin + nth * max_duration
     state = labels[starts]
-    first, last = (np.isin(at, sequences.offsets) for at in (starts, starts + lengths))
+    is_edge = np.zeros(len(labels) + 1, bool)
+    is_edge[sequences.offsets] = True
+    first, last = is_edge[starts], is_edge[starts + lengths]
     shape = (n_states, n_states)
     transition = _table(state[:-1][~first[1:]], state[1:][~first[1:]], shape, rng)
     if not loops:

@@ -17,11 +17,11 @@ Durations and transitions are left to EM, which finds them from flat ones once e
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
@@ -68,8 +68,6 @@ def recover_emission(
     >>> np.allclose(E[np.argsort(E[:, 0])], p.emission[np.argsort(p.emission[:, 0])])
     True
     """
-    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
-
     C, before, after = _commuting(np.asarray(M_LoR, np.float64), rank)
     pooled = [
         _joint_eigenvalues(C, before, after, rng.standard_normal(len(C)))
@@ -77,14 +75,18 @@ def recover_emission(
     ]
     points = np.concatenate([points for points, _ in pooled])
     weights = np.concatenate([weights for _, weights in pooled])
-    clusters = KMeans(n_states, n_init=CLUSTERINGS, random_state=int(rng.integers(2**31)))
-    # One thread: several would add up in any order. Equal points may make fewer clusters.
-    with (
-        threadpool_limits(1),
-        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
-    ):
-        centres = clusters.fit(points, sample_weight=weights).cluster_centers_
-    return _on_simplex(centres)
+    return _on_simplex(k_means(points, weights, n_states, CLUSTERINGS, rng).cluster_centers_)
+
+
+def k_means(
+    points: Any, weights: NDArray[Any], n_clusters: int, n_init: int, rng: np.random.Generator
+) -> Any:
+    """Clusters of weighted points; by one thread, if bits matter: several add up in any order."""
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
+    means = KMeans(n_clusters, n_init=n_init, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return means.fit(points, sample_weight=weights)  # equal points may make fewer clusters
 
 
 def _commuting(M_LoR: Array, rank: int) -> tuple[Array, Array, Array]:
@@ -103,7 +105,7 @@ def _joint_eigenvalues(
     """An emission vector for each eigenvector of a combination of the C_o, and its weight."""
     _, P = np.linalg.eig(np.einsum("o,okm->km", combination, C))
     Q = np.linalg.pinv(P)
-    values = np.einsum("ik,okm,mi->io", Q, C, P, optimize=True)  # the diagonals of P⁻¹ C_o P
+    values = np.einsum("iom,mi->io", np.tensordot(Q, C, (1, 1)), P)  # diagonals of P⁻¹ C_o P
     # Noise turns two near eigenvalues into a conjugate pair: its two parts then stand for two.
     vectors = values.real + values.imag
     points = _on_simplex(vectors)

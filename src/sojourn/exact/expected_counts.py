@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sojourn.exact.backward import run_chunk
-from sojourn.exact.filter import Codes, Floats, leaving, tables
-from sojourn.exact.layout import Rooms, evidence, longest_first, n_lanes, new_sums
+from sojourn.exact.filter import Codes, Floats, tables
+from sojourn.exact.layout import Rooms, chain, evidence, new_sums
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import chunk_size, chunks, each, in_order
-from sojourn.scale.tree_sum import Summing, TreeSum, chunk_bounds
+from sojourn.scale.tree_sum import Summing, TreeSum
 
 if TYPE_CHECKING:
     from sojourn.data.sequences import Sequences
@@ -57,23 +57,24 @@ def _chunk_runner(
     initial: Floats | None,
     labels: Codes | None = None,
     gamma: Floats | None = None,
+    rooms: Rooms | None = None,
 ) -> Callable[[tuple[int, int]], ExpectedCounts]:
     """The function that a chunk of sequences is given to, as (first, last)."""
     model, offsets = tables(params, initial), sequences.offsets
     observed, log_probs = Observed(params, sequences), np.empty(len(sequences))
     posterior = np.empty((0, 0)) if gamma is None else gamma
-    rooms, (n_x, n_d) = Rooms(model, params), params.duration.shape
-    A = leaving(params)[0]
+    kept, (n_x, n_d) = rooms or Rooms(offsets, params), params.duration.shape
+    laid_out = chain(model, params)
+    A = laid_out.A[:n_x, :n_x]
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
-        lengths = np.diff(offsets[first : last + 1])
-        W, longest = n_lanes(lengths, n_x * n_d), int(lengths.max())
+        W, order, longest, n_empty = kept.lanes(first, last)
         B, top = observed.rows(model.B, first, last)
-        sums = new_sums(rooms.chain, W, B, log_probs, posterior)
-        seen, order = evidence(observed.codes, offsets, B, labels), longest_first(offsets, *bounds)
-        with rooms.room(W, max(longest, 1)) as room:
-            run_chunk(rooms.model(W), seen, order, *room, sums)
+        sums = new_sums(laid_out, W, B, log_probs, posterior)
+        seen = evidence(observed.codes, offsets, B, labels)
+        with kept.room(W, longest) as room:
+            run_chunk(laid_out.of_lanes(W), seen, order, *room, sums)
         observed.add_tops(log_probs, top, first, last)
         emission = sums.emission
         statistics = observed.statistics(emission[:-1], first, last)
@@ -93,7 +94,7 @@ def _chunk_runner(
             # What is in the tail of a state of one step leaves it by leaving the state.
             tail=np.stack([held, down if n_d > 1 else changes.sum(axis=1) + end], axis=1),
             end=end,
-            n_empty=int((lengths == 0).sum()),
+            n_empty=n_empty,
             statistics=statistics,
         )
 
@@ -106,12 +107,14 @@ def expected_counts(
     initial: Floats | None = None,
     labels: Codes | None = None,
     n_jobs: int | None = None,
+    rooms: Rooms | None = None,
 ) -> ExpectedCounts:
     """Expected starts, transitions, durations and emissions given the data: EM's E-step.
 
     Codes are below ``params.n_symbols``, or -1 where missing; partitions have known sizes;
     `initial` as in :func:`sojourn.exact.forward.tables`. `labels`, for sequences in memory, holds
     the state at every step where it is known, -1 where not. The bits do not depend on `n_jobs`.
+    Several passes over sequences in memory may share `rooms`.
 
     Examples
     --------
@@ -128,10 +131,10 @@ def expected_counts(
         summing = Summing(partial(_chunk_runner, params, initial=initial), size)
         total = summing.total(data.run(summing))
         return total
-    numbered, sums = chunk_bounds(data.offsets[:-1], size), TreeSum(0)
-    run = _chunk_runner(params, data, initial, labels)
-    results = in_order(run, [bounds for _, bounds in numbered], n_jobs)
-    for (number, _), counts in zip(numbered, results, strict=True):
+    rooms, sums = rooms or Rooms(data.offsets, params), TreeSum(0)
+    run = _chunk_runner(params, data, initial, labels, rooms=rooms)
+    results = in_order(run, [bounds for _, bounds in rooms.numbered], n_jobs)
+    for (number, _), counts in zip(rooms.numbered, results, strict=True):
         sums.push(number, counts)
     sums.pad(data.n_total // size)
     total = sums.total()

@@ -85,8 +85,10 @@ class Tables(NamedTuple):
 
 def in_lanes(square: Floats) -> Floats:
     """A square table with its rows cut into lanes of four, the last one padded with zeros."""
-    padded = np.pad(square, ((0, 0), (0, -square.shape[1] % LANES)))
-    return padded.reshape(len(square), -1, LANES)
+    n = len(square)
+    padded = np.zeros((n, -(-n // LANES), LANES))
+    padded.reshape(n, -1)[:, :n] = square
+    return padded
 
 
 def leaving(params: Params) -> tuple[Floats, Floats]:

@@ -12,6 +12,7 @@ from sojourn.exact.ahead import distribution_after
 from sojourn.exact.backward import run_chunk
 from sojourn.exact.filter import (
     KERNEL,
+    Codes,
     Floats,
     Offsets,
     Tables,
@@ -22,7 +23,7 @@ from sojourn.exact.filter import (
     p_empty,
     tables,
 )
-from sojourn.exact.layout import Rooms, Sums, evidence, longest_first, n_lanes
+from sojourn.exact.layout import Rooms, Sums, chain, evidence
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -85,31 +86,28 @@ def _run(
 
 
 def log_prob(
-    params: Params, sequences: Sequences, initial: Floats | None = None, n_jobs: int | None = None
+    params: Params,
+    sequences: Sequences,
+    initial: Floats | None = None,
+    n_jobs: int | None = None,
+    labels: Codes | None = None,
 ) -> Floats:
     """Log-probability of each sequence in nats, -inf where the model cannot produce it.
 
-    Codes are below ``params.n_symbols``, or -1 where missing; `initial` as in :func:`tables`.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> log_prob(p, Sequences.from_lists([[0, 0, 1, 0], [0, 1, 1, 1]]))
-    array([-0.69314718,        -inf])
+    Codes are below ``params.n_symbols``, or -1 where missing; `initial` as in :func:`tables`;
+    `labels` are the states where they are known, else -1.
     """
     model, offsets = tables(params, initial), sequences.offsets
     observed, out = Observed(params, sequences), np.empty(len(sequences))
-    rooms, nothing = Rooms(model, params), np.empty((0, 0))
+    rooms, laid_out, nothing = Rooms(offsets, params), chain(model, params), np.empty((0, 0))
     sums = Sums(out, np.empty(0), nothing, nothing)
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(model.B, *bounds)
-        order = longest_first(offsets, *bounds)
-        W = n_lanes(np.diff(offsets[bounds[0] : bounds[1] + 1]), params.duration.size)
-        seen = evidence(observed.codes, offsets, B)
+        W, order, _, _ = rooms.lanes(*bounds)
+        seen = evidence(observed.codes, offsets, B, labels)
         with rooms.room(W, 0) as room:
-            run_chunk(rooms.model(W), seen, order, *room, sums)
+            run_chunk(laid_out.of_lanes(W), seen, order, *room, sums)
         observed.add_tops(out, top, *bounds)
 
     each(run, chunks(offsets), n_jobs)

@@ -39,12 +39,6 @@ def first_hits(
 
     `alpha` is what `filtered` returns. What is counted is taken out of the recursion, so that the
     next steps are given that it has not come yet.
-
-    Examples
-    --------
-    >>> p = Params([1], [[1]], [[0.5, 0.5]], [[1]], end=[1])  # one stay of one step or two
-    >>> first_hits(p, np.array([[[0.5, 0.5]]])).first
-    array([[0.5, 0.5]])
     """
     model = tables(params, initial)
     seen = np.ones(params.n_states)  # p(counted | state)

@@ -7,16 +7,19 @@ multiple of eight.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.exact.filter import Codes, Floats, Offsets, Tables, leaving, p_empty
+from sojourn.exact.filter import Codes, Floats, Offsets, Tables, p_empty
 from sojourn.exact.vectors import WIDTH
+from sojourn.scale.threads import chunk_size
+from sojourn.scale.tree_sum import Chunk, chunk_bounds
 
 if TYPE_CHECKING:
     from sojourn.exact.params import Params
@@ -53,6 +56,10 @@ class Chain(NamedTuple):
     n_x: int
     n: int
     wide: bool | None = True  # None with one lane, for which kernels are compiled apart
+
+    def of_lanes(self, W: int) -> Chain:
+        """The tables for W lanes."""
+        return self._replace(wide=None if W == 1 else True)
 
 
 class Evidence(NamedTuple):
@@ -101,21 +108,13 @@ class Forward(NamedTuple):
 def chain(model: Tables, params: Params) -> Chain:
     """The tables of a model, as the lanes read them."""
     n_x, n_d = params.duration.shape
-    n, A = n_d - 1, leaving(params)[0]
-    D = model.D.T[:n]
-    return Chain(
-        init=padded(model.init.T),
-        A=padded(A, AT_ONCE),
-        AT=padded(A.T, AT_ONCE),
-        D=padded(D, 2, 1),
-        S=padded(np.cumsum(D[::-1], axis=0)[::-1], 2),
-        last=padded(np.vstack([model.D[:, n], model.hold])),
-        stop=model.stop,
-        pad=np.pad(np.zeros(n_x), (0, -n_x % WIDTH), constant_values=1.0),
-        empty=p_empty(params),
-        n_x=n_x,
-        n=n,
-    )
+    n, A = n_d - 1, model.A.reshape(n_x, -1)[:, :n_x]
+    D, even, square = model.D.T[:n], n_d // 2 * 2, -(-n_x // AT_ONCE) * AT_ONCE
+    last, pad = np.vstack([model.D[:, n], model.hold]), np.zeros((1, n_x))
+    tables = model.init.T, A, A.T, D, np.cumsum(D[::-1], axis=0)[::-1], last, pad
+    init, A, AT, D, S, last, pad = padded(tables, (n_d, square, square, even + 1, even, 3, 1))
+    pad[0, n_x:] = 1.0
+    return Chain(init, A, AT, D, S, last, model.stop, pad[0], p_empty(params), n_x, n)
 
 
 def row_size(n_x: int, W: int) -> int:
@@ -123,12 +122,14 @@ def row_size(n_x: int, W: int) -> int:
     return -(-n_x * W // WIDTH) * WIDTH
 
 
-def padded(table: Floats, multiple: int = 1, more: int = 0) -> Floats:
-    """Rows of whole vectors, and rows of zeros up to a multiple, and some more."""
-    n, n_x = table.shape
-    found = aligned(-(-n // multiple) * multiple + more, row_size(n_x, 1))
-    found[:n, :n_x] = table
-    return found
+def padded(tables: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
+    """Tables in rows of whole vectors, each with rows of zeros up to its size."""
+    n_x = tables[0].shape[1]
+    room = aligned(sum(sizes), row_size(n_x, 1))
+    parts = [room[a:b] for a, b in pairwise(accumulate(sizes, initial=0))]
+    for part, table in zip(parts, tables, strict=True):
+        part[: len(table), :n_x] = table
+    return parts
 
 
 def aligned(*shape: int, dtype: Any = np.float64, fill: float = 0.0) -> NDArray[Any]:
@@ -177,17 +178,6 @@ def n_lanes(lengths: Offsets, n_cells: int) -> int:
     return 1 if longest >= LONG and 3 * int(lengths.sum()) < longest * W else W
 
 
-def new_window(model: Chain, N: int) -> Floats:
-    """Room for the last n rows of N, which begin one row earlier at each step."""
-    return aligned((len(model.D) + EVERY) * N)
-
-
-def longest_first(offsets: Offsets, first: int, last: int) -> Offsets:
-    """Sequences `first` to ``last - 1``, the longest first."""
-    lengths = np.diff(offsets[first : last + 1])
-    return first + np.argsort(-lengths, kind="stable")
-
-
 class Sums(NamedTuple):
     """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
@@ -222,36 +212,54 @@ def new_sums(model: Chain, W: int, B: Floats, log_probs: Floats, gamma: Floats) 
 
 
 class Rooms:
-    """Room for chunks, taken again by later ones: new memory takes long beside a short chunk."""
+    """Lanes and room for chunks, kept for later passes: to make them takes as long as a short one.
 
-    def __init__(self, model: Tables, params: Params) -> None:
-        self.chain = chain(model, params)
+    For passes over the same sequences, by models of one size.
+    """
+
+    def __init__(self, offsets: Offsets, params: Params) -> None:
+        self.offsets, (self.n_x, self.n_d) = offsets, params.duration.shape
+        self.known: dict[tuple[int, int], tuple[int, Offsets, int, int]] = {}
         self.free: dict[tuple[int, ...], list[Room]] = {}
 
-    def model(self, W: int) -> Chain:
-        """The tables for W lanes."""
-        return self.chain._replace(wide=None if W == 1 else True)
+    @cached_property
+    def numbered(self) -> list[Chunk]:
+        """The chunks that sums are made of."""
+        return chunk_bounds(self.offsets[:-1], chunk_size(int(self.offsets[-1])))
+
+    def lanes(self, first: int, last: int) -> tuple[int, Offsets, int, int]:
+        """W; `first` to ``last - 1``, the longest first; the length of that; how many are empty."""
+        if (first, last) not in self.known:
+            lengths = np.diff(self.offsets[first : last + 1])
+            order, empty = np.argsort(-lengths, kind="stable"), int((lengths == 0).sum())
+            W, longest = n_lanes(lengths, self.n_x * self.n_d), max(int(lengths.max()), 1)
+            self.known[first, last] = W, first + order, longest, empty
+        return self.known[first, last]
 
     @contextmanager
     def room(self, W: int, longest: int) -> Iterator[Room]:
         """Room for W lanes, and for the steps of sequences up to so long; 0 if none are kept."""
         longest = -(-longest // 64) * 64  # so that few differ
-        N = row_size(self.chain.n_x, W)
-        size = block_steps(5 * N, 3 * (self.chain.n + 1 + EVERY) * N, longest)
+        N = row_size(self.n_x, W)
+        size = block_steps(5 * N, 3 * (self.n_d + EVERY) * N, longest)
         key = (W, size + 1, -(-longest // size)) if longest else (W, 0, 0)
         free = self.free.setdefault(key, [])
         try:
             room = free.pop()  # threads may share a list: this is one step
         except IndexError:
-            room = new_room(self.chain, *key)
+            room = new_room(self.n_x, self.n_d, *key)
         yield room
         free.append(room)
 
 
-def new_room(model: Chain, W: int, n_rows: int, n_heads: int) -> Room:
+def new_room(n_x: int, n_d: int, W: int, n_rows: int, n_heads: int) -> Room:
     """Room for W lanes, steps in so many rows, and the heads of blocks."""
-    N, numbers = row_size(model.n_x, W), partial(aligned, dtype=np.int64)
-    flags, window = partial(aligned, dtype=np.bool_), partial(new_window, model, N)
+    N, numbers = row_size(n_x, W), partial(aligned, dtype=np.int64)
+    # The last rows, which begin one row earlier at each step.
+    flags, window = (
+        partial(aligned, dtype=np.bool_),
+        partial(aligned, (n_d // 2 * 2 + 1 + EVERY) * N),
+    )
     of_lanes = aligned(W), flags(W), aligned(W, fill=1.0), numbers(W), numbers(W), numbers(1)
     forward = Forward(aligned(7 * N + AT_ONCE * W), window(), window(), *of_lanes)
     scale = aligned(n_rows, W, fill=1.0)
@@ -265,11 +273,6 @@ def block_steps(n_numbers: int, n_head: int, longest: int) -> int:
     """Steps to keep at a time: a cache's worth, more where checkpoints would take too much.
 
     A step takes so many numbers, and so does the head of a block.
-
-    Examples
-    --------
-    >>> block_steps(40, 1000, longest=100), block_steps(40, 1000, longest=10**6)
-    (100, 13107)
     """
     checkpoints = -(-longest * 8 * n_head // _CHECKPOINT_BYTES)
     return max(1, min(longest, max(_BLOCK_BYTES // (8 * n_numbers), checkpoints)))

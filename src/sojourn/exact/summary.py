@@ -186,13 +186,7 @@ def _doubts(params: Params, names: list[str], visits: Floats | None) -> list[str
 
 
 def at_limit(params: Params, share: float = AT_LIMIT) -> NDArray[np.int64]:
-    """States without a tail of whose stays more than this share are as long as they can be.
-
-    Examples
-    --------
-    >>> at_limit(Params([1], [[1]], [[0.1, 0.1, 0.1, 0.7]], [[1]]))
-    array([0])
-    """
+    """States without a tail of whose stays more than this share are as long as they can be."""
     full = (params.duration[:, -1] > share) & (params.tail == 0.0)
     return np.flatnonzero(full & (params.max_duration >= SHORTEST_LIMIT))
 

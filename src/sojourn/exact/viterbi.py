@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sojourn.exact.filter import Floats, leaving, p_empty, tables
 from sojourn.exact.forward import split_steps, surprise
 from sojourn.exact.lanes import INLINE, INNER, KERNEL, read_factors, set_group
-from sojourn.exact.layout import Group, aligned, evidence, longest_first, n_lanes, padded, row_size
+from sojourn.exact.layout import Group, Rooms, aligned, evidence, padded, row_size
 from sojourn.exact.observed import Observed
 from sojourn.exact.vectors import WIDTH, compact, entry, load, most, of_state, splat, store
 from sojourn.scale.threads import chunks, each
@@ -195,23 +195,16 @@ def decode(
 
     Codes are below ``params.n_symbols``, or -1 where missing; `initial` is as in
     :func:`sojourn.exact.forward.tables`.
-
-    Examples
-    --------
-    >>> from sojourn import Params, Sequences
-    >>> p = Params([1, 0], [[0, 1], [1, 0]], [[0, 1], [0.5, 0.5]], [[1, 0], [0, 1]])
-    >>> best = decode(p, Sequences.from_lists([[0, 0, 1, 0], [0, 1, 1, 1]]))
-    >>> best.states, best.impossible_at
-    (array([ 0,  0,  1,  0, -1, -1, -1, -1], dtype=int32), array([-1,  1]))
     """
-    codes, offsets = sequences.codes, sequences.offsets
+    codes, offsets, rooms = sequences.codes, sequences.offsets, Rooms(sequences.offsets, params)
     model, observed = tables(params, initial), Observed(params, sequences)
     A, (n_x, n_d), tails = leaving(params)[0], params.duration.shape, bool(params.tail.any())
     with np.errstate(divide="ignore"):
         parts = (model.init.T, A, model.D.T, model.hold, _tails(model.init).T, _tails(model.D).T)
         pad = np.where(np.arange(row_size(n_x, 1)) < n_x, 0.0, 1.0)
         rest = (np.log(model.stop), np.log(pad), True)
-        logs = Logs._make([*(np.log(padded(table)) for table in parts), *rest])
+        in_rows = padded(parts, [len(table) for table in parts])
+        logs = Logs._make([*(np.log(table) for table in in_rows), *rest])
         log_B, empty = np.log(model.B), float(np.log(p_empty(params)))
     found = Decoded(
         states=np.empty(len(codes), dtype=np.int32),
@@ -222,10 +215,8 @@ def decode(
 
     def run(bounds: tuple[int, int]) -> None:
         B, top = observed.rows(log_B, *bounds, log=True)
-        order = longest_first(offsets, *bounds)
-        lengths = np.diff(offsets[bounds[0] : bounds[1] + 1])
-        W = n_lanes(lengths, n_x * n_d)
-        N, size = row_size(n_x, W), int(lengths.max()) * n_x * W + WIDTH
+        W, order, longest, _ = rooms.lanes(*bounds)
+        N, size = row_size(n_x, W), longest * n_x * W + WIDTH
         seen = Seen(np.empty(size), np.empty(size), np.empty(size if tails else 0))
         room = aligned(n_d * N), aligned(N), aligned(N, fill=1.0), aligned(W, dtype=np.int64)
         group = Group(aligned(W, dtype=np.int64), aligned(W, dtype=np.int64))
