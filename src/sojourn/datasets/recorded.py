@@ -64,13 +64,8 @@ def approaches() -> Approaches:
         files("sojourn.datasets").joinpath("data/approaches.npz").open("rb") as file,
         np.load(file, allow_pickle=False) as stored,
     ):
-        codes, lengths, kinds = stored["codes"], stored["lengths"], stored["kinds"]
-        vocabulary, ids = stored["vocabulary"], stored["ids"]
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-
-    def those(mask: NDArray[np.bool_]) -> Sequences:
-        offsets = offsets_of(lengths[mask])
-        return Sequences(codes[mask[owner]].astype(np.int32), offsets, vocabulary, ids[mask])
-
+        kinds, offsets = stored["kinds"], offsets_of(stored["lengths"])
+        codes, names = stored["codes"].astype(np.int32), stored["vocabulary"]
+        flights = Sequences(codes, offsets, names, stored["ids"])
     normal = kinds == "normal"
-    return Approaches(those(normal), those(~normal), kinds[~normal])
+    return Approaches(flights[normal], flights[~normal], kinds[~normal])

@@ -139,19 +139,16 @@ class ParquetFile(TableFile):
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of rows of each piece."""
         metadata = self.file.metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
     @property
     def symbol_counts(self) -> list[int]:
-        """Number of symbols in each piece."""
         metadata, (leaf, *_) = self.file.metadata, self.leaves[self.layout.symbol or ""]
         groups = range(metadata.num_row_groups)
         return [metadata.row_group(i).column(leaf).num_values for i in groups]
 
     def batches(self, pieces: range) -> Iterator[Any]:
-        """Record batches of some pieces, with the columns of the layout."""
         watch = Expansion(self.path, self.layout.max_expansion)
         for i in pieces:
             group = self.file.metadata.row_group(i)
@@ -166,7 +163,6 @@ class ParquetFile(TableFile):
         )
 
     def bounds(self, piece: int, exact: bool) -> tuple[Any, Any]:
-        """The least id of a piece and the greatest, or at least what they lie between."""
         leaf = self.leaves[self.layout.id or ""][0]
         statistics = self.file.metadata.row_group(piece).column(leaf).statistics
         if exact or statistics is None or not statistics.has_min_max:
@@ -186,7 +182,6 @@ class ArrowFile(TableFile):
         self.fields = [names.index(name) for name in layout.wanted if name in names]
 
     def batches(self, pieces: range) -> Iterator[Any]:
-        """Record batches of some pieces, with the columns of the layout."""
         with pa.OSFile(self.path) as source:
             reader, is_file = self._reader(source, self.fields)
             for batch in (reader.get_batch(i) for i in pieces) if is_file else reader:
@@ -196,7 +191,6 @@ class ArrowFile(TableFile):
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of rows of each piece."""
         with pa.OSFile(self.path) as source, arrow_errors(self.path):
             reader, is_file = self._reader(source, self.fields[:1])
             if not is_file:

@@ -166,10 +166,7 @@ def _fast(block: Block, layout: Layout, types: dict[str, Any]) -> Rows | None:
     if len(table) != len(ends):
         return None
     for name in layout.wanted:
-        values = table[name]
-        for i in (
-            np.flatnonzero(to_numpy(values.combine_chunks().is_null())) if values.null_count else ()
-        ):
+        for i in np.flatnonzero(to_numpy(table[name].combine_chunks().is_null())):
             record = _object(data[starts[i] : ends[i]])
             if isinstance(record, str) or not types.keys() <= record.keys():
                 return None  # null because a name is absent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -80,32 +80,26 @@ def _estimator_form(cls: Any) -> Form:
     return Form(_to_dict, from_dict)
 
 
-def _pieces_form() -> Form:
-    to_dict, from_dict = dataclass_form(Pieces)
-
-    def read(given: dict[str, Any]) -> Any:
-        # Files of version 0.1 do not tell where sequences end.
-        return from_dict({"closed": np.zeros(len(given["begins"]), bool), **given})
-
-    return Form(to_dict, read)
+def _upgraded(cls: Any, upgrade: Callable[[dict[str, Any]], dict[str, Any]]) -> Form:
+    """The form of a dataclass whose fields in files of version 0.1 are brought up to date."""
+    to_dict, from_dict = dataclass_form(cls)
+    return Form(to_dict, lambda given: from_dict(upgrade(given)))
 
 
-def _operators_form() -> Form:
-    to_dict, from_dict = dataclass_form(ContextOperators)
+def _pieces(given: dict[str, Any]) -> dict[str, Any]:
+    return {"closed": np.zeros(len(given["begins"]), bool), **given}  # not known where they end
 
-    def read(given: dict[str, Any]) -> Any:
-        if "which" not in given:
-            return from_dict(given)
-        # Symbols had operators of their own, or combined shared ones by `emit`.
-        which, shared, own = given["which"], given["shared"], given["own"]
-        kept = {name: given[name] for name in given if name not in ("which", "shared", "own")}
-        if (which >= 0).all():
-            return from_dict(kept | {"own": own[which], "modes": np.empty((0, 0))})
-        rest = np.where(which[:, None] < 0, given["emit"][:-1], 0.0)[:, : len(shared)]
-        modes = np.hstack([which[:, None] == np.arange(len(own)), rest])
-        return from_dict(kept | {"own": np.concatenate([own, shared]), "modes": modes})
 
-    return Form(to_dict, read)
+def _operators(given: dict[str, Any]) -> dict[str, Any]:
+    if "which" not in given:
+        return given
+    # Symbols had operators of their own, or combined shared ones by `emit`.
+    which, shared, own = given.pop("which"), given.pop("shared"), given.pop("own")
+    if (which >= 0).all():
+        return given | {"own": own[which], "modes": np.empty((0, 0))}
+    rest = np.where(which[:, None] < 0, given["emit"][:-1], 0.0)[:, : len(shared)]
+    modes = np.hstack([which[:, None] == np.arange(len(own)), rest])
+    return given | {"own": np.concatenate([own, shared]), "modes": modes}
 
 
 # The classes that may stand in a file.
@@ -114,8 +108,8 @@ FORMS = {
     **{name: _estimator_form(cls) for name, cls in ESTIMATORS.items()},
     # Scoring needs the operators alone; the paper's own tensors are not kept.
     "Operators": dataclass_form(Operators, without=("tensors",)),
-    "Pieces": _pieces_form(),
-    "ContextOperators": _operators_form(),
+    "Pieces": _upgraded(Pieces, _pieces),
+    "ContextOperators": _upgraded(ContextOperators, _operators),
     **EMISSION_FORMS,
     "Discretizer": Form(Discretizer.to_arrays, Discretizer.from_arrays),
 }

@@ -26,20 +26,10 @@ class FilterScorer(OnlineScorer):
         walk = Walk(model)
         super().__init__(vocabulary, unknown, np.concatenate([walk.row, walk.past]))
 
-    def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order.
-
-        With ``ends=True`` there is a last column for the end.
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps ahead, 1 for the next one.
-        """
+    def predict(self, horizon: int = 1) -> Floats:  # noqa: D102
         return self._walk.distribution(positive_int("horizon", horizon))
 
-    def end(self) -> float:
-        """Surprise of an end of the sequence here, in nats; 0 where ends are not modelled."""
+    def end(self) -> float:  # noqa: D102
         return self._walk.end()
 
     def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:

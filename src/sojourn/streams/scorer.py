@@ -1,8 +1,8 @@
 """Online scoring: the kernels of batch scoring, one symbol at a time.
 
 A scorer keeps the state of the batch kernel and calls that kernel, so that every surprise equals
-that of `surprise` on all symbols so far, to the bit. The state and the kernel of each model are in
-`stream_models`.
+that of `surprise` on all symbols so far, to the bit. `states`, `predictive` and `numbers` have the
+state and the kernel of each model.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class OnlineScorer(ABC):
     @abstractmethod
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol `horizon` steps ahead, in the order of the vocabulary.
+
+        With ends, one more number: that the sequence has ended by then.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The `OnlineScorer` of each model: by a filter, and by states."""
+"""The `OnlineScorer` of a model with states, and which scorer a model has."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ class HSMMScorer(OnlineScorer):
         start = np.append(BEFORE_ANY, np.zeros(params.duration.size))
         super().__init__(vocabulary, unknown, start)
 
-    def predict(self, horizon: int = 1) -> Floats:
-        """Distribution of the symbol that comes `horizon` steps on, in the vocabulary's order.
-
-        With ends, one more number: that the sequence has ended by then.
-        """
+    def predict(self, horizon: int = 1) -> Floats:  # noqa: D102
         steps = positive_int("horizon", horizon)
         n_d = self._params.max_duration
         begun = self._total != BEFORE_ANY
@@ -68,8 +64,7 @@ class HSMMScorer(OnlineScorer):
         initial = self._model_tables.init / (1.0 - self._params.empty)
         return next_of_params(self._params, alpha[None], steps, initial)[0]
 
-    def end(self) -> float:
-        """Surprise of an end here, in nats; 0 where ends are not part of the model."""
+    def end(self) -> float:  # noqa: D102
         if not self._params.ends:
             return 0.0
         if self._total == 0.0:
