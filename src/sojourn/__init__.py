@@ -8,59 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.storage.compiled import drop_stale, make_room
 
-if TYPE_CHECKING:
-    from sojourn.data.as_sequences import as_sequences
-    from sojourn.data.changes import events_from_changes
-    from sojourn.data.discretize import Discretizer
-    from sojourn.data.end import END
-    from sojourn.data.sequences import Sequences
-    from sojourn.data.signals import Signals
-    from sojourn.detect.detector import AnomalyDetector
-    from sojourn.errors import SojournError
-    from sojourn.estimators.context_tree import ContextTree
-    from sojourn.estimators.hsmm import HSMM
-    from sojourn.estimators.select import select
-    from sojourn.estimators.spectral_hsmm import SpectralHSMM
-    from sojourn.exact.params import Params
-    from sojourn.io.sort import sort_events
-    from sojourn.io.sources import read, scan
-    from sojourn.persist.saving import load
-    from sojourn.report import write_report
-    from sojourn.spectral.moments import Moments, count
-    from sojourn.streams.scorer import OnlineScorer
-    from sojourn.theory.exact_moments import exact_moments
-    from sojourn.theory.rank_report import exact_rank_report, rank_report
+if TYPE_CHECKING:  # the same names as below, for type checkers
+    from sojourn.data.as_sequences import as_sequences as as_sequences
+    from sojourn.data.changes import events_from_changes as events_from_changes
+    from sojourn.data.discretize import Discretizer as Discretizer
+    from sojourn.data.end import END as END
+    from sojourn.data.sequences import Sequences as Sequences
+    from sojourn.data.signals import Signals as Signals
+    from sojourn.detect.detector import AnomalyDetector as AnomalyDetector
+    from sojourn.errors import SojournError as SojournError
+    from sojourn.estimators.context_tree import ContextTree as ContextTree
+    from sojourn.estimators.hsmm import HSMM as HSMM
+    from sojourn.estimators.select import select as select
+    from sojourn.estimators.spectral_hsmm import SpectralHSMM as SpectralHSMM
+    from sojourn.exact.params import Params as Params
+    from sojourn.io.sort import sort_events as sort_events
+    from sojourn.io.sources import read as read
+    from sojourn.io.sources import scan as scan
+    from sojourn.persist.saving import load as load
+    from sojourn.report import write_report as write_report
+    from sojourn.spectral.moments import Moments as Moments
+    from sojourn.spectral.moments import count as count
+    from sojourn.streams.scorer import OnlineScorer as OnlineScorer
+    from sojourn.theory.exact_moments import exact_moments as exact_moments
+    from sojourn.theory.rank_report import exact_rank_report as exact_rank_report
+    from sojourn.theory.rank_report import rank_report as rank_report
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "END",
-    "HSMM",
-    "AnomalyDetector",
-    "ContextTree",
-    "Discretizer",
-    "Moments",
-    "OnlineScorer",
-    "Params",
-    "Sequences",
-    "Signals",
-    "SojournError",
-    "SpectralHSMM",
-    "as_sequences",
-    "count",
-    "events_from_changes",
-    "exact_moments",
-    "exact_rank_report",
-    "load",
-    "rank_report",
-    "read",
-    "scan",
-    "select",
-    "sort_events",
-    "write_report",
-]
-
-# Public name -> the module that holds it; the same names stand in `__all__` and the imports above.
+# Public name -> the module that holds it.
 _MODULES = {
     "END": "data.end",
     "HSMM": "estimators.hsmm",
@@ -87,7 +63,7 @@ _MODULES = {
     "sort_events": "io.sort",
     "write_report": "report",
 }
-
+__all__ = list(_MODULES)
 
 drop_stale(__path__[0], __version__)
 make_room(__path__[0])

@@ -76,6 +76,16 @@ def test_a_scan_is_read_in_the_order_of_the_emission(tmp_path):
     np.testing.assert_array_equal(model.score_samples(scan), model.score_samples(SIGNALS))
 
 
+@pytest.mark.parametrize("rows_per_partition", [None, 200])
+def test_a_row_without_an_id_is_malformed_in_partitions_too(tmp_path, rows_per_partition):
+    engine = pa.array([None if i == 410 else e for i, e in enumerate(TABLE["engine"].tolist())])
+    path = tmp_path / "sensors.parquet"
+    pa.parquet.write_table(pa.table(TABLE | {"engine": engine}), path, row_group_size=100)
+    scan = sj.scan(path, **COLUMNS, rows_per_partition=rows_per_partition)
+    with pytest.raises(SojournError, match="1 rows have nothing in column 'engine'"):
+        list(scan)
+
+
 def test_channels_of_symbols_are_read_from_scans(tmp_path):
     # "low" never occurs in the partitions that the emission is chosen by first, nor 7 in a code.
     words = np.where(LEVEL > 0, "up", "down").astype("<U4")

@@ -153,7 +153,7 @@ def usable_rows(
         owner = coded(rows.id)
         rows = replace(rows, id=owner)
         if span.above is not None or span.upto is not None:
-            keep = _within(owner, span)
+            keep = within(owner, span)
         if owner.null_count:
             faults.append((codes_of(owner) < 0, "has no id"))
     time = None
@@ -191,7 +191,7 @@ def of_transition(rows: Rows, transition: str) -> Rows:
     return rows.filter(to_numpy(pc.fill_null(pc.equal(cycle, transition), False)))
 
 
-def _within(owner: Any, span: Span) -> NDArray[np.bool_]:
+def within(owner: Any, span: Span) -> NDArray[np.bool_]:
     """Which rows of a coded id column are in the span; those without an id are."""
     inside = [
         (span.above is None or value > span.above) and (span.upto is None or value <= span.upto)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
 
 from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
+from sojourn.io.arrow_codes import coded, to_arrow
 from sojourn.io.columnar import arrow_errors, open_table
-from sojourn.io.layout import Malformed, Span
+from sojourn.io.gather import within
+from sojourn.io.layout import Malformed
 from sojourn.io.text import check_path
 from sojourn.io.times import is_time
 
@@ -26,8 +27,10 @@ def gather_signals(
 ) -> Signals:
     """The rows of a partition as signals, in the order of ids, each in the order of its times."""
     layout, path = partition.layout, partition.path
-    table = _table(partition)
-    table = _within(table, layout.id, partition.span)
+    table, span = _table(partition), partition.span
+    if layout.id is not None and (span.above is not None or span.upto is not None):
+        owner = coded(table.column(layout.id).combine_chunks())
+        table = table.filter(to_arrow(within(owner, span)))
     for name in (layout.id, layout.time):
         nulls = 0 if name is None else table.column(name).null_count
         if nulls:
@@ -67,17 +70,3 @@ def _table(partition: Partition) -> Any:
     )
     with arrow_errors(path):
         return pa.csv.read_csv(path, parse_options=parse, convert_options=convert)
-
-
-def _within(table: Any, id: str | None, span: Span) -> Any:
-    """The rows whose ids are in the span."""
-    if id is None or (span.above is None and span.upto is None):
-        return table
-    ids = table.column(id)
-    ids = ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
-    keep = pa.compute.is_valid(ids)
-    if span.above is not None:
-        keep = pa.compute.and_(keep, pa.compute.greater(ids, span.above))
-    if span.upto is not None:
-        keep = pa.compute.and_(keep, pa.compute.less_equal(ids, span.upto))
-    return table.filter(keep)
