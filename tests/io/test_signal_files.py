@@ -1,5 +1,9 @@
 """Measurements from files: the same values as in memory, and fits of scans."""
 
+import bz2
+import gzip
+import lzma
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -74,6 +78,31 @@ def test_a_scan_is_read_in_the_order_of_the_emission(tmp_path):
     model = HSMM(2, 5, emissions=kinds, max_iter=4).fit(scan)
     assert model.channels_ == ("load", "speed")
     np.testing.assert_array_equal(model.score_samples(scan), model.score_samples(SIGNALS))
+
+
+@pytest.mark.parametrize(
+    ("ending", "opener"), [(".gz", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)]
+)
+def test_compressed_tables_are_read_within_the_limit_of_expansion(
+    tmp_path, ending, opener, monkeypatch
+):
+    text, path = write(tmp_path / "sensors.csv").read_bytes(), tmp_path / f"sensors.csv{ending}"
+    with opener(path, "wb") as file:
+        file.write(text)
+    np.testing.assert_array_equal(sj.read(path, **COLUMNS).values, SIGNALS.values)
+    monkeypatch.setattr("sojourn.io.text.FREE_BYTES", 100)
+    with pytest.raises(SojournError, match=r"over 1\.5 times as many"):
+        sj.read(path, **COLUMNS, max_expansion=1.5)
+
+
+def test_a_row_with_too_few_fields_is_malformed(tmp_path):
+    path = tmp_path / "sensors.csv"
+    path.write_text("engine, second, speed, load\na, 0, 1.5, 2\na,1\na, 2, 2.5, 3\n")
+    with pytest.raises(SojournError, match="the row 'a,1' has 2 fields; expected 4"):
+        sj.read(path, **COLUMNS)
+    with pytest.warns(sj.io.sources.SkippedRowsWarning, match="skipped 1 malformed row"):
+        found = sj.read(path, **COLUMNS, on_error="skip")
+    assert found.values.tolist() == [[1.5, 2.0], [2.5, 3.0]]
 
 
 @pytest.mark.parametrize("rows_per_partition", [None, 200])

@@ -13,9 +13,10 @@ from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
 from sojourn.io.arrow_codes import coded, to_arrow
 from sojourn.io.columnar import arrow_errors, open_table
+from sojourn.io.csv import header_of
 from sojourn.io.gather import within
-from sojourn.io.layout import Malformed
-from sojourn.io.text import check_path
+from sojourn.io.layout import Malformed, check_column
+from sojourn.io.text import check_expansion, opened
 from sojourn.io.times import is_time
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def gather_signals(
 ) -> Signals:
     """The rows of a partition as signals, in the order of ids, each in the order of its times."""
     layout, path = partition.layout, partition.path
-    table, span = _table(partition), partition.span
+    table, span = _table(partition, malformed), partition.span
     if layout.id is not None and (span.above is not None or span.upto is not None):
         owner = coded(table.column(layout.id).combine_chunks())
         table = table.filter(to_arrow(within(owner, span)))
@@ -53,7 +54,7 @@ def gather_signals(
     return signals if (order == np.arange(len(order))).all() else signals[order]
 
 
-def _table(partition: Partition) -> Any:
+def _table(partition: Partition, malformed: Malformed) -> Any:
     """The columns that are wanted, as an Arrow table."""
     path, layout = partition.path, partition.layout
     if layout.format in ("parquet", "arrow"):
@@ -62,11 +63,26 @@ def _table(partition: Partition) -> Any:
         with arrow_errors(path):
             batches = list(file.batches(range(first, last)))
             return pa.Table.from_batches(batches).select(list(layout.wanted))
-    check_path(path)
-    parse = pa.csv.ParseOptions(delimiter=layout.delimiter or ",")
+    names, mark = header_of(path, layout.format, layout.delimiter)
+    for name in layout.wanted:
+        check_column(name, names, path)
+    check_expansion(path, layout.max_expansion)
+    wrong: list[Any] = []  # rows that have another number of fields
+
+    def leave_out(row: Any) -> str:
+        wrong.append(row)
+        return "skip"
+
+    read = pa.csv.ReadOptions(column_names=names, skip_rows=1)
+    parse = pa.csv.ParseOptions(delimiter=mark, invalid_row_handler=leave_out)
     blanks = [*layout.missing, "", "NaN", "nan", "NA"]
     convert = pa.csv.ConvertOptions(
         include_columns=list(layout.wanted), null_values=blanks, strings_can_be_null=True
     )
-    with arrow_errors(path):
-        return pa.csv.read_csv(path, parse_options=parse, convert_options=convert)
+    with arrow_errors(path), opened(path) as file:
+        table = pa.csv.read_csv(file, read, parse, convert)
+    if wrong:
+        row = wrong[0]
+        reason = f"has {row.actual_columns} fields; expected {row.expected_columns}"
+        malformed.add(f"the row {row.text!r:.60}", reason, len(wrong))
+    return table

@@ -108,7 +108,7 @@ def blocks(
     """
     check_path(path)
     watch = _watch(path, max_expansion)
-    with _opened(path) as stream:
+    with opened(path) as stream:
         if start:
             stream.seek(start)
         while True:
@@ -127,7 +127,7 @@ def blocks(
 def pieces(path: str, max_expansion: float) -> Iterator[bytes]:
     """The bytes of a file, decompressed, about a megabyte at a time."""
     check_path(path)
-    with _opened(path) as stream:
+    with opened(path) as stream:
         watch = _watch(path, max_expansion)
         while data := _decompressed(path, stream.read, PIECE_BYTES):
             watch.add(len(data))
@@ -141,7 +141,8 @@ def check_expansion(path: str, max_expansion: float) -> None:
             pass
 
 
-def _opened(path: str) -> Any:
+def opened(path: str) -> Any:
+    """The bytes of a file to read, decompressed."""
     return OPENERS.get(os.path.splitext(path.lower())[1], open)(path, "rb")
 
 
