@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.pieces import Pieces
+from sojourn.data.adapters import read_only
 from sojourn.errors import SojournError
 
 Ints = NDArray[np.int64]
@@ -193,9 +194,7 @@ def lay_out(pieces: Pieces, n_symbols: int) -> Flat:
     starts = np.cumsum(lengths + 2) - lengths - 1
     codes, first, last = (np.empty(size, np.int32) for _ in range(3))
     where = (pieces.begins, pieces.ends, pieces.fresh, pieces.closed)
-    given = pieces.codes.view()
-    given.flags.writeable = False  # one type, compiled once
-    _lay_out(given, *where, n_symbols, codes, first, last)
+    _lay_out(read_only(pieces.codes), *where, n_symbols, codes, first, last)
     return Flat(codes, first, last, starts, starts + lengths + pieces.closed)
 
 

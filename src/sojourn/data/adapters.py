@@ -353,6 +353,11 @@ def frozen(array: Any, name: str, kinds: str) -> NDArray[Any]:
         array = np.clip(array, -2, 2**31 - 1).astype(np.int32)  # what is outside stays outside
     if name != "codes" and array.dtype.kind == "i":
         array = array.astype(np.int64, copy=False)
-    view = np.ascontiguousarray(array).view()
-    view.setflags(write=False)
+    return read_only(np.ascontiguousarray(array))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to; kernels are compiled for such arrays once."""
+    view = array.view()
+    view.flags.writeable = False
     return view

@@ -58,8 +58,7 @@ class Signals(Sequences):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        values = np.asarray(self.values, dtype=np.float64).view()
-        values.flags.writeable = False
+        values = adapters.read_only(np.asarray(self.values, dtype=np.float64))
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "channels", tuple(map(str, self.channels)))
         if values.shape != (self.n_total, len(self.channels)) or not self.channels:

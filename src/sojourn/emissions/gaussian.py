@@ -123,7 +123,7 @@ class Gaussian(Emission):
         total = np.empty((self.n_states, len(values)))
         at, per = self._parameter("centre")[seen], 1.0 / scale[seen]
         values = np.ascontiguousarray(values)
-        log_normal(values, at, per, means[:, seen], _inverted(L), constants, total)
+        log_normal(values, at, per, means[:, seen], np.linalg.inv(L), constants, total)
         return total.T
 
     def statistics(self, values: Floats, weights: Floats) -> Floats:
@@ -163,9 +163,10 @@ class Gaussian(Emission):
             if self.covariance == "diagonal":
                 new = new * np.eye(len(scale))
             new = np.where(seen[:, None, None], new, old)
-        centre = self._parameter("centre")
-        outer = scale[:, None] * scale
-        return replace(self, means=centre + scale * means, covariances=_regular(new, outer))
+        symmetric = 0.5 * (new + np.swapaxes(new, 1, 2))  # to the bit
+        covariances = symmetric * (scale[:, None] * scale)
+        means = self._parameter("centre") + scale * means
+        return replace(self, means=means, covariances=covariances)
 
     def expected(self, statistics: Floats) -> Floats:
         means, covariances, scale = self._scaled()
@@ -211,15 +212,6 @@ class Gaussian(Emission):
         return np.asarray(factors, np.float64)
 
 
-def _inverted(L: Floats) -> Floats:
-    """Inverses of lower triangular matrices, (n, d, d)."""
-    inverse, one = np.zeros_like(L), np.eye(L.shape[1])
-    for i in range(L.shape[1]):
-        known = np.einsum("xk,xkj->xj", L[:, i, :i], inverse[:, :i])
-        inverse[:, i] = (one[i] - known) / L[:, i, i, None]
-    return inverse
-
-
 def _has_missing(values: Floats) -> bool:
     return bool(np.isnan(values.sum()) and np.isnan(values).any())
 
@@ -262,8 +254,3 @@ def _completed(z: Floats, seen: Any, mean: Floats, covariance: Floats) -> tuple[
     spread = np.zeros_like(covariance)
     spread[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - slope @ cross.T
     return filled, spread
-
-
-def _regular(covariances: Floats, outer: Floats) -> Floats:
-    """Covariances in the units of the data, symmetric to the bit."""
-    return 0.5 * (covariances + np.swapaxes(covariances, 1, 2)) * outer

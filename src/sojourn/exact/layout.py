@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data.adapters import read_only
 from sojourn.exact.filter import Codes, Floats, Offsets, Tables, p_empty
 from sojourn.exact.vectors import WIDTH
 from sojourn.scale.threads import chunk_size
@@ -153,13 +154,7 @@ def evidence(codes: Codes, offsets: Offsets, B: Floats, labels: Codes | None = N
     table = np.zeros(B.size + WIDTH)[: B.size].reshape(B.shape)
     table[:] = B
     # All of one type, so that kernels are compiled once.
-    return Evidence(_read_only(codes), _read_only(known), offsets, table)
-
-
-def _read_only(codes: Codes) -> Codes:
-    view = codes.view()
-    view.flags.writeable = False
-    return view
+    return Evidence(read_only(codes), read_only(known), offsets, table)
 
 
 def n_lanes(lengths: Offsets, n_cells: int) -> int:

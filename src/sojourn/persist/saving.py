@@ -56,13 +56,10 @@ PLAIN = (
 LEARNED = re.compile(r"[a-z]\w*_")
 
 
-def _learned(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if LEARNED.fullmatch(name)}
-
-
 def _to_dict(model: Any) -> dict[str, Any]:
     """Arguments of an estimator and what it has learned, without the moments."""
-    learned = {name: value for name, value in _learned(model).items() if name != "moments_"}
+    learned = {name: value for name, value in vars(model).items() if LEARNED.fullmatch(name)}
+    learned.pop("moments_", None)
     return {"arguments": model.get_params(deep=False), "learned": learned}
 
 

@@ -71,7 +71,7 @@ class OnlineScorer(ABC):
         # The kernels read one code and write one surprise; the code they see is read-only, as in
         # batch scoring, so that it is the same machine code that runs.
         self._code, self._out = np.zeros(1, np.int32), np.zeros(1)
-        self._seen_code = read_only(self._code)
+        self._seen_code = adapters.read_only(self._code)
         self._set_state(state)
 
     def update(self, symbol: str | int | None) -> float:
@@ -255,13 +255,6 @@ def check_one(sequences: Sequences) -> None:
             f"a stream is one sequence, and there are {len(sequences)}; use one scorer per "
             f"sequence, made by `fork`"
         )
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _checksum(snapshot: Mapping[str, Any]) -> str:
