@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from importlib import import_module
 from typing import Any
 
 from sojourn.errors import SojournError
@@ -49,6 +50,17 @@ def seed_of(random_state: Any) -> int:
             f"Generator or RandomState of numpy"
         )
     return seed
+
+
+def optional(module: str, what: str, extra: str) -> Any:
+    """A package that not everybody has, or an error that says what needs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        name = module.partition(".")[0]
+        raise SojournError(
+            f"{what} needs {name}, which is not installed; pip install 'sojourn[{extra}]'"
+        ) from None
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:

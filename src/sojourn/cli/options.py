@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from sojourn.checks import optional
 from sojourn.detect import METHODS
 from sojourn.errors import SojournError
 from sojourn.io.layout import FORMATS
@@ -216,13 +217,7 @@ def client_of(cluster: str | None) -> Iterator[Any]:
     local, number = cluster.startswith("local:"), cluster.removeprefix("local:")
     if not (number.isdigit() and int(number) > 0 if local else "://" in cluster):
         raise click.BadParameter(f"--cluster is {cluster!r}; expected tcp://HOST:PORT or local:N.")
-    try:
-        import distributed
-    except ImportError:
-        raise SojournError(
-            "a cluster needs dask.distributed, which is not installed; pip install 'sojourn[dask]'"
-        ) from None
-    dask: Any = distributed  # without types
+    dask = optional("distributed", "a cluster", "dask")
     if not local:
         with dask.Client(cluster, timeout=30) as client:
             yield client

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.checks import optional
 from sojourn.data.columns import Column
 from sojourn.errors import SojournError
 from sojourn.io.layout import ALL_ROWS, TEXT, Layout, Malformed
@@ -72,13 +73,7 @@ def sort_events(
     ...     [seqs.to_lists() for seqs in parts]
     [[['climb'], ['climb', 'level']]]
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise SojournError(
-            "sorting needs duckdb, which is not installed; pip install 'sojourn[outofcore]'"
-        ) from None
-
+    duckdb = optional("duckdb", "sorting", "outofcore")
     target = os.fspath(out)
     if os.path.exists(target) and not overwrite:
         raise SojournError(f"{target} is there already; scan it, or pass overwrite=True")

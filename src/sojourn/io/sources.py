@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from sojourn.checks import check_choice, positive_int
+from sojourn.checks import check_choice, optional, positive_int
 from sojourn.data import adapters
 from sojourn.data.clock import Clock
 from sojourn.data.columns import Column
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FilePath = str | os.PathLike[str]
 
 ROWS_PER_PARTITION = 1 << 20
+PYARROW = ("pyarrow", "reading files", "files")
 
 
 class SkippedRowsWarning(UserWarning):
@@ -235,7 +236,7 @@ class Partition:
 
     def load(self) -> tuple[Sequences, Malformed]:
         """The sequences, and the malformed rows that were left out of them."""
-        _need_pyarrow()
+        optional(*PYARROW)
         from sojourn.io.formats import rows_of
         from sojourn.io.gather import gather
 
@@ -300,7 +301,7 @@ class Scan:
 
     @cached_property
     def _survey(self) -> Survey:
-        _need_pyarrow()
+        optional(*PYARROW)
         from sojourn.io.formats import Survey
 
         survey = Survey(self.layout, self.rows_per_partition)
@@ -329,15 +330,6 @@ def warn_skipped(skipped: Sequence[Malformed]) -> None:
     warnings.warn(f"{skipped[0]}{more}", SkippedRowsWarning, stacklevel=3)
 
 
-def _need_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise SojournError(
-            "reading files needs pyarrow, which is not installed; pip install 'sojourn[files]'"
-        ) from None
-
-
 def _layout(
     path: str,
     format: str | None,
@@ -356,7 +348,7 @@ def _layout(
     check_choice("on_error", on_error, ("raise", "skip"))
     if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
         raise SojournError(f"delimiter is {delimiter!r}; expected one ASCII character, as ',' is")
-    _need_pyarrow()
+    optional(*PYARROW)
     from sojourn.io.formats import resolve
 
     layout = Layout(

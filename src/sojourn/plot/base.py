@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from sojourn.checks import optional
 from sojourn.errors import SojournError, printable
 
 if TYPE_CHECKING:
@@ -40,13 +41,9 @@ def axes_or_new(ax: Axes | None) -> Axes:
     """The axes given, or new ones."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise SojournError(
-            "figures need matplotlib, which is not installed; pip install 'sojourn[plot]'"
-        ) from None
-    return plt.subplots(layout="constrained")[1]
+    plt = optional("matplotlib.pyplot", "a figure", "plot")
+    new: Axes = plt.subplots(layout="constrained")[1]
+    return new
 
 
 def bare(ax: Axes, frame: bool = True) -> Axes:

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from sojourn.checks import positive_int
+from sojourn.checks import optional, positive_int
 from sojourn.errors import SojournError
 from sojourn.storage.atomic import atomic_write
 
@@ -80,14 +80,7 @@ def write_report(
     ...     page.read_text("utf-8")[:15]
     '<!doctype html>'
     """
-    try:
-        import jinja2
-        import matplotlib
-    except ImportError as error:
-        raise SojournError(
-            f"a report needs {error.name}, which is not installed; pip install 'sojourn[report]'"
-        ) from None
-    del matplotlib
+    jinja2, _ = (optional(name, "a report", "report") for name in ("jinja2", "matplotlib"))
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise SojournError(f"there is no folder {folder}; make it first, or give another path")

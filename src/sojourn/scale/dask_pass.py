@@ -18,6 +18,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from sojourn.checks import optional
 from sojourn.errors import SojournError
 from sojourn.io.sources import Partition
 from sojourn.scale.passes import Outcome, Pass, Watch, join_outcomes, run_group
@@ -243,13 +244,8 @@ def _ends_its_worker(client: Any, partition: Partition, shared: dict[str, Any], 
 
 
 def _check_client(client: Any) -> None:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise SojournError(
-            "a cluster needs dask.distributed, which is not installed; pip install 'sojourn[dask]'"
-        ) from None
-    if not isinstance(client, Client) or client.asynchronous:
+    distributed = optional("distributed", "a cluster", "dask")
+    if not isinstance(client, distributed.Client) or client.asynchronous:
         raise SojournError(
             f"client is a {type(client).__name__}; expected a distributed.Client that is not "
             f"asynchronous, as distributed.Client('tcp://...') makes"
