@@ -1,5 +1,8 @@
 """Measurements in every form: the same values, names kept, bad input named."""
 
+from datetime import time
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -122,8 +125,28 @@ def test_bad_tables_are_named():
         Signals.from_table({"a": [1.0, "x"]})
     with pytest.raises(SojournError, match="no column 'b'"):
         Signals.from_table({"a": [1.0]}, values=["b"])
-    with pytest.raises(SojournError, match="no time in some rows"):
+    with pytest.raises(
+        SojournError, match=r"column 't' has .*nan.* at position 0; expected a date"
+    ):
         Signals.from_table({"a": [1.0, 2.0], "t": [np.nan, 1.0]}, time="t")
+    with pytest.raises(SojournError, match=r"column 't' has '29\.03\.2026' at position 0"):
+        Signals.from_table({"a": [1.0, 2.0], "t": ["29.03.2026", "01.04.2026"]}, time="t")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["10", "9", "8"],
+        ["2026-03-29T10:00+02:00", "2026-03-29T07:30+00:00", "2026-03-29T07:00Z"],
+        [time(10), time(9), time(8)],
+        np.array([3, 2, 1], "m8[s]"),
+        pa.array([Decimal("1.30"), Decimal("1.20"), Decimal("1.10")]),
+    ],
+)
+def test_times_are_sorted_by_what_they_mean(times):
+    """Text was sorted letter by letter, so that 10 came before 9."""
+    found = Signals.from_table({"a": [1.0, 2.0, 3.0], "t": times}, time="t")
+    assert found.values.ravel().tolist() == [3.0, 2.0, 1.0]
     with pytest.raises(SojournError, match="add up to 5"):
         as_signals(np.zeros((4, 2)), lengths=[2, 3])
     with pytest.raises(SojournError, match="2 channels but 1 names"):

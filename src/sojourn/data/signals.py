@@ -15,6 +15,7 @@ from sojourn.data import adapters
 from sojourn.data.columns import id_among
 from sojourn.data.measurements import channel_names, column_names, counted, read_channel, read_table
 from sojourn.data.sequences import Sequences
+from sojourn.data.times import read_times
 from sojourn.errors import SojournError
 
 Floats = NDArray[np.float64]
@@ -195,9 +196,10 @@ class Signals(Sequences):
         own = None if id is None else adapters.column_of(table, id)
         ids, lengths, rows = adapters.group_rows(own, f"column {id!r}", len(columns[0]))
         if time is not None:
-            times = np.asarray(adapters.column_of(table, time))
-            if times.dtype.kind in "fM" and (times != times).any():
-                raise SojournError(f"column {time!r} has no time in some rows; drop them first")
+            when = adapters.column_of(table, time)
+            times = np.asarray(when)
+            if times.dtype.kind not in "iuM" or (times != times).any():  # text, or NaT
+                times = read_times(when, f"column {time!r}")
             rows = adapters.sort_by_time(rows, lengths, times)
         read = [read_channel(column, name) for column, name in zip(columns, names, strict=True)]
         of_names = zip(names, read, strict=True)

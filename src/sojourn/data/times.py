@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -92,8 +93,10 @@ def read_times(column: Any, name: str) -> NDArray[Any]:
     values, missing = adapters.split_missing(column)
     if missing is not None and missing.any():
         raise _unreadable(name, int(np.argmax(missing)), None)
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufM":
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iufMm":
         values = _parsed(list(values), name)
+    if values.dtype.kind == "m":
+        values = values / np.timedelta64(1, "s")
     if values.dtype.kind == "M":
         values = values.astype("M8[ns]")
         bad = np.isnat(values)
@@ -107,11 +110,13 @@ def read_times(column: Any, name: str) -> NDArray[Any]:
 
 
 def _parsed(values: list[Any], name: str) -> NDArray[Any]:
-    found: list[tuple[str, int | float]] = []
+    found: list[tuple[str, Any]] = []
     for k, value in enumerate(values):
         if isinstance(value, datetime):
             found.append(("date", _nanoseconds(value)))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif isinstance(value, time):
+            found.append(("time of day", _nanoseconds(datetime.combine(EPOCH, value))))
+        elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             found.append(("number", value))
         elif isinstance(value, str) and (parsed := parse_time(value)) is not None:
             found.append(parsed)
