@@ -36,6 +36,7 @@ CONTEXTS, DIRECTIONS = (5, 20), (1, 2)
 # Positions that a context needs to be split, at least.
 SPLIT_AT = 20
 CLUSTERINGS = 8  # from random centres; the tightest is taken
+DENSE = 1 << 15  # entries of a table that is clustered sooner with its zeros
 # Stays, transitions and symbols that are added to those counted, spread as all of them are.
 SMOOTHING = 1.0
 LONGEST_TAIL = 0.999  # for EM to start from
@@ -92,10 +93,10 @@ def _states(H: csr_array, rank: int) -> Floats:
     return np.asarray(a[:, None] * U * s[: U.shape[1]])
 
 
-def _roots(H: csr_array) -> csr_array:
+def _roots(H: csr_array) -> Floats | csr_array:
     """Square roots of the shares of the futures that follow each past context."""
-    shares = H / np.maximum(H.sum(axis=1), 1.0)[:, None]
-    return csr_array(shares).sqrt()
+    roots = csr_array(H / np.maximum(H.sum(axis=1), 1.0)[:, None]).sqrt()
+    return np.asarray(roots.toarray(), np.float64) if np.prod(H.shape) <= DENSE else roots
 
 
 def _clustered(
@@ -140,8 +141,11 @@ def counted(sequences: Sequences, labels: Codes, size: Size, rng: np.random.Gene
     seen = sequences.codes >= 0
     emission = _table(labels[seen], sequences.codes[seen], (n_states, n_symbols), rng)
     start = _table(np.zeros(first.sum(), int), state[first], (1, n_states), rng)[0]
-    down = np.bincount(state, lengths >= max_duration, n_states)
-    held = np.bincount(state, lengths - cell, n_states)
+    tails: Floats = np.zeros(n_states)
+    if tail.any() and not loops:
+        down = np.bincount(state, lengths >= max_duration, n_states)
+        held = np.bincount(state, lengths - cell, n_states)
+        tails = np.where(tail, np.minimum((held + 0.5) / (held + down + 1.0), LONGEST_TAIL), 0.0)
     stays = np.bincount(state, minlength=n_states)
     is_empty = sequences.lengths == 0
     return Params(
@@ -149,9 +153,7 @@ def counted(sequences: Sequences, labels: Codes, size: Size, rng: np.random.Gene
         transition / transition.sum(axis=1, keepdims=True),
         duration,
         emission,
-        tail=np.where(
-            tail & (not loops), np.minimum((held + 0.5) / (held + down + 1.0), LONGEST_TAIL), 0.0
-        ),
+        tail=tails,
         end=(np.bincount(state[last], minlength=n_states) + 0.1) / (stays + 1.0) if ends else None,
         empty=(is_empty.sum() + 0.1) / (len(sequences) + 1.0) if ends else 0.0,
     )

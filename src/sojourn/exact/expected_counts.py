@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.exact.backward import run_chunk
 from sojourn.exact.filter import Codes, Floats, tables
-from sojourn.exact.layout import Rooms, chain, evidence, new_sums
+from sojourn.exact.layout import Rooms, Sums, aligned, chain, evidence, jobs, row_size
 from sojourn.exact.observed import Observed
 from sojourn.scale.passes import Partitions
 from sojourn.scale.threads import chunk_size, chunks, each, in_order
@@ -65,13 +65,14 @@ def _chunk_runner(
     posterior = np.empty((0, 0)) if gamma is None else gamma
     kept, (n_x, n_d) = rooms or Rooms(offsets, params), params.duration.shape
     laid_out = chain(model, params)
-    A = laid_out.A[:n_x, :n_x]
+    A, n_rows = laid_out.A[:n_x, :n_x], 2 * n_d + n_x + 3
 
     def run(bounds: tuple[int, int]) -> ExpectedCounts:
         first, last = bounds
         W, order, longest, n_empty = kept.lanes(first, last)
         B, top = observed.rows(model.B, first, last)
-        sums = new_sums(laid_out, W, B, log_probs, posterior)
+        counts = aligned(n_rows * row_size(n_x, W))
+        sums = Sums(log_probs, counts, aligned(*B.shape), posterior)
         seen = evidence(observed.codes, offsets, B, labels)
         with kept.room(W, longest) as room:
             run_chunk(laid_out.of_lanes(W), seen, order, *room, sums)
@@ -81,7 +82,7 @@ def _chunk_runner(
         if statistics is not None:
             # One symbol, none missing. Sums of columns are slow where these are few.
             emission = np.stack([np.ascontiguousarray(emission.T).sum(axis=1), np.zeros(n_x)])
-        rows = sums.counts.reshape(2 * n_d + n_x + 3, -1)[:, : n_x * W]
+        rows = sums.counts.reshape(n_rows, -1)[:, : n_x * W]
         parts = rows.reshape(-1, n_x, W).sum(axis=2)
         changes, (held, down, end) = A * parts[2 * n_d : -3], parts[-3:]
         held, down = model.hold * (held, down)
@@ -133,7 +134,7 @@ def expected_counts(
         return total
     rooms, sums = rooms or Rooms(data.offsets, params), TreeSum(0)
     run = _chunk_runner(params, data, initial, labels, rooms=rooms)
-    results = in_order(run, [bounds for _, bounds in rooms.numbered], n_jobs)
+    results = in_order(run, [bounds for _, bounds in rooms.numbered], jobs(n_jobs, params, data))
     for (number, _), counts in zip(rooms.numbered, results, strict=True):
         sums.push(number, counts)
     sums.pad(data.n_total // size)

@@ -23,7 +23,7 @@ from sojourn.exact.filter import (
     p_empty,
     tables,
 )
-from sojourn.exact.layout import Rooms, Sums, chain, evidence
+from sojourn.exact.layout import Rooms, Sums, chain, evidence, jobs
 from sojourn.exact.observed import Observed
 from sojourn.scale.threads import chunks, each
 
@@ -110,7 +110,7 @@ def log_prob(
             run_chunk(laid_out.of_lanes(W), seen, order, *room, sums)
         observed.add_tops(out, top, *bounds)
 
-    each(run, chunks(offsets), n_jobs)
+    each(run, chunks(offsets), jobs(n_jobs, params, sequences))
     return out
 
 

@@ -23,6 +23,7 @@ from sojourn.scale.threads import chunk_size
 from sojourn.scale.tree_sum import Chunk, chunk_bounds
 
 if TYPE_CHECKING:
+    from sojourn.data.sequences import Sequences
     from sojourn.exact.params import Params
 
 MAX_LANES = 32
@@ -34,6 +35,7 @@ EVERY = 32
 LEAST = 2.0**-400
 LINES = 128  # bytes of two lines of the cache, which are fetched together
 
+SHORT_PASS = 3 << 20  # multiplications, about, of a millisecond and a half
 LONG = 1000  # symbols from which on a sequence may be worth the kernels for one lane
 AT_ONCE = 4  # rows that are added at once
 
@@ -173,6 +175,13 @@ def n_lanes(lengths: Offsets, n_cells: int) -> int:
     return 1 if longest >= LONG and 3 * int(lengths.sum()) < longest * W else W
 
 
+def jobs(n_jobs: int | None, params: Params, sequences: Sequences) -> int | None:
+    """Threads for a pass: one where it is over before others are awake."""
+    per_symbol = params.n_states * (params.n_states + params.max_duration)
+    short = params.density is None and sequences.n_total * per_symbol < SHORT_PASS
+    return 1 if short else n_jobs
+
+
 class Sums(NamedTuple):
     """What the backward pass adds to, lane by lane; counts lack the factor all terms share."""
 
@@ -197,13 +206,6 @@ class Sweep(NamedTuple):
 
 
 Room = tuple[Group, Forward, Steps, Sweep]
-
-
-def new_sums(model: Chain, W: int, B: Floats, log_probs: Floats, gamma: Floats) -> Sums:
-    """Zeros."""
-    n_rows = 2 * model.n + model.n_x + 5
-    counts = aligned(n_rows * row_size(model.n_x, W))
-    return Sums(log_probs, counts, aligned(*B.shape), gamma)
 
 
 class Rooms:

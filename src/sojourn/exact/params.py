@@ -84,12 +84,11 @@ class Params:
         for name in ("tail", "end"):
             object.__setattr__(self, name, _each_state(name, getattr(self, name), n_x))
         object.__setattr__(self, "empty", _empty(self.empty, self.end))
-        expected = {"transition": (n_x, n_x), "duration": (n_x, None), "emission": (n_x, None)}
-        for name, (rows, columns) in expected.items():
+        for name, columns in (("transition", n_x), ("duration", None), ("emission", None)):
             shape = getattr(self, name).shape
-            if shape[0] != rows or columns not in (None, shape[1]):
+            if shape[0] != n_x or columns not in (None, shape[1]):
                 raise SojournError(
-                    f"{name} has shape {shape}; with the {n_x} states of start it needs {rows} "
+                    f"{name} has shape {shape}; with the {n_x} states of start it needs {n_x} "
                     f"rows{f' and {columns} columns' if columns else ''}, one row per state"
                 )
         if self.density is not None and (self.density.n_states, self.n_symbols) != (n_x, 1):
