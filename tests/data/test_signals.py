@@ -129,6 +129,13 @@ def test_bad_tables_are_named():
         SojournError, match=r"column 't' has .*nan.* at position 0; expected a date"
     ):
         Signals.from_table({"a": [1.0, 2.0], "t": [np.nan, 1.0]}, time="t")
+    for columns in ({"a": [1.0, 2.0], "t": [1]}, {"a": [1.0], "t": [1, 2]}):
+        with pytest.raises(SojournError, match=r"columns have \[1, 2\] rows"):
+            Signals.from_table(columns, time="t")
+    with pytest.raises(SojournError, match="sequence 0 is empty"):
+        Signals.from_table({"a": []})
+    with pytest.raises(SojournError, match="some parts are no Signals"):
+        Signals.concatenate([Signals.from_arrays([[1.0]]), sj.Sequences.from_lists([["a"]])])
     with pytest.raises(SojournError, match=r"column 't' has '29\.03\.2026' at position 0"):
         Signals.from_table({"a": [1.0, 2.0], "t": ["29.03.2026", "01.04.2026"]}, time="t")
 

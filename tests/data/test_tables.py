@@ -166,3 +166,16 @@ def test_a_table_of_measurements_is_pointed_to_signals():
 def test_measurements_given_to_a_model_of_symbols_name_what_it_was_fitted_to():
     with pytest.raises(SojournError, match="the model was fitted to symbols"):
         as_sequences([np.zeros((5, 2))], vocabulary=["a", "b"])
+
+
+def test_times_of_parts_are_kept_where_all_are_of_one_kind():
+    numbers = Sequences.from_columns(["a", "b"], time=[1, 2])
+    dates = Sequences.from_columns(["a", "b"], time=["2026-01-01", "2026-01-02"])
+    assert Sequences.concatenate([numbers, numbers]).times.tolist() == [1.0, 2.0] * 2
+    assert Sequences.concatenate([numbers, dates]).times is None
+
+
+def test_sequences_without_times_cannot_be_resampled_whatever_the_clock():
+    for every in ("1h", 10):
+        with pytest.raises(SojournError, match="the sequences have no times"):
+            Sequences.from_lists([["a"]]).resample(every)

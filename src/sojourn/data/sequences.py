@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sojourn.data import adapters
 from sojourn.data.clock import Clock
 from sojourn.data.columns import Column, choose_columns
+from sojourn.data.measurements import column_names
 from sojourn.data.ragged import Ragged
 from sojourn.data.times import length_of_time, read_times
 from sojourn.errors import SojournError
@@ -222,7 +223,7 @@ class Sequences(Ragged):
 
         Parameters
         ----------
-        table : pandas or polars DataFrame, or pandas Series
+        table : pandas or polars DataFrame, Arrow table, or pandas Series
             Of a Series the index has the ids.
         id, time, symbol : str, optional
             Names of columns, guessed from usual names if not given, as by `sojourn.read`;
@@ -242,7 +243,7 @@ class Sequences(Ragged):
             if not hasattr(table, "index"):
                 raise SojournError(f"expected a DataFrame, got {type(table).__name__}")
             return cls.from_columns(table, np.asarray(table.index), vocabulary, unknown)
-        names = [str(name) for name in table.columns]
+        names = column_names(table)
         lists = dict.fromkeys(names, False)
         columns, _ = choose_columns(names, lists.__getitem__, id, time, symbol, "the table")
         own, when, what = (None if name is None else table[name] for name in columns)
@@ -301,7 +302,7 @@ class Sequences(Ragged):
     def concatenate(cls, parts: Iterable[Sequences]) -> Sequences:
         """Sequences part after part; their vocabulary has all symbols of the parts.
 
-        Ids stay as they are; times and clock are kept where all parts have them.
+        Ids stay as they are; times, dates or numbers, and clock are kept where all parts have them.
 
         Examples
         --------
@@ -321,7 +322,8 @@ class Sequences(Ragged):
             for name in ("lengths", "codes", "ids")
         )
         every_time = [part.times for part in parts if part.times is not None]
-        times = np.concatenate(every_time) if len(every_time) == len(parts) else None
+        alike = len({times.dtype.kind for times in every_time}) == 1
+        times = np.concatenate(every_time) if alike and len(every_time) == len(parts) else None
         clock = parts[0].clock if len({part.clock for part in parts}) == 1 else None
         return cls(codes, adapters.offsets_of(lengths), symbols, ids, times=times, clock=clock)
 
@@ -370,7 +372,7 @@ class Sequences(Ragged):
         >>> seqs.resample(10).to_lists(), seqs.resample(10, "nothing").to_lists()
         ([['off', 'off', 'off', 'on']], [['off', 'nothing', 'nothing', 'on']])
         """
-        dated = self.times is not None and self.times.dtype.kind == "M"
+        dated = self.times is None or self.times.dtype.kind == "M"
         every = str(length_of_time(every, "every", dated))
         if max_gap is not None:
             max_gap = str(length_of_time(max_gap, "max_gap", dated))

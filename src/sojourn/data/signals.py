@@ -194,7 +194,12 @@ class Signals(Sequences):
             _check_not_ids(names, id, time)
         columns = [adapters.column_of(table, name) for name in names]
         own = None if id is None else adapters.column_of(table, id)
+        used = [*names, *filter(None, (id, time))]
+        sizes = {len(adapters.column_of(table, name)) for name in used}
+        if len(sizes) > 1:
+            raise SojournError(f"columns have {sorted(sizes)} rows; expected as many in all")
         ids, lengths, rows = adapters.group_rows(own, f"column {id!r}", len(columns[0]))
+        adapters.check_lengths(lengths, ids)
         if time is not None:
             when = adapters.column_of(table, time)
             times = np.asarray(when)
@@ -214,7 +219,9 @@ class Signals(Sequences):
         cls, parts: Iterable[Sequences], categories: Categories | None = None
     ) -> Signals:
         """Signals of the same channels, part after part, with the ids that they have."""
-        signals = [part for part in parts if isinstance(part, Signals)]
+        signals: list[Any] = list(parts)
+        if not signals or not all(isinstance(part, Signals) for part in signals):
+            raise SojournError("some parts are no Signals; expected measurements in all of them")
         known = signals[0].categories if categories is None else categories
         names = signals[0].channels
         lengths = np.concatenate([part.lengths for part in signals])
