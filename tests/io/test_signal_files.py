@@ -95,6 +95,23 @@ def test_compressed_tables_are_read_within_the_limit_of_expansion(
         sj.read(path, **COLUMNS, max_expansion=1.5)
 
 
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["10", "9"], [9, 10]),
+        (["007", "7"], ["007", "7"]),  # two sequences, not one
+        (["2026-01-02", "2026-01-01"], ["2026-01-01", "2026-01-02"]),
+        (["true", "1.5"], ["1.5", "true"]),
+    ],
+)
+def test_ids_are_read_as_those_of_symbols_are(tmp_path, ids, expected):
+    path = tmp_path / "sensors.csv"
+    path.write_text("engine,speed\n" + "".join(f"{name},0.5\n" for name in ids))
+    assert sj.read(path, id="engine", values=["speed"]).ids.tolist() == expected
+    path.write_text("engine,speed\n" + "".join(f"{name},a\n" for name in ids))
+    assert sj.read(path, id="engine", symbol="speed").ids.tolist() == expected
+
+
 def test_a_row_with_too_few_fields_is_malformed(tmp_path):
     path = tmp_path / "sensors.csv"
     path.write_text("engine, second, speed, load\na, 0, 1.5, 2\na,1\na, 2, 2.5, 3\n")

@@ -70,6 +70,13 @@ def test_malformed_rows_and_files_that_need_no_sorting(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.csv", "a.txt"]  # nothing half done is left
 
 
+@pytest.mark.parametrize("how", [{"values": ["v", "w"]}, {"symbol": "v", "every": 1}])
+def test_what_sorting_would_leave_out_is_refused(tmp_path, how):
+    (tmp_path / "a.csv").write_text("id,t,v,w\na,2,1,5\na,1,2,6\n")
+    with pytest.raises(SojournError, match="leave values=, every= and gaps= out"):
+        sort_events(tmp_path / "a.csv", tmp_path / "out.parquet", "id", "t", **how)
+
+
 def test_what_is_out_of_order_is_noticed(tmp_path):
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"id": [1, 1, 2], "time": [1, 0, 0]}), path)

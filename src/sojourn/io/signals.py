@@ -11,10 +11,10 @@ import pyarrow.csv
 
 from sojourn.data.signals import Signals
 from sojourn.errors import SojournError
-from sojourn.io.arrow_codes import coded, to_arrow
+from sojourn.io.arrow_codes import coded, distinct_values, to_arrow
 from sojourn.io.columnar import arrow_errors, open_table
 from sojourn.io.csv import header_of
-from sojourn.io.gather import within
+from sojourn.io.gather import all_integers, within
 from sojourn.io.layout import Malformed, check_column
 from sojourn.io.text import check_expansion, opened
 from sojourn.io.times import is_time
@@ -77,7 +77,10 @@ def _table(partition: Partition, malformed: Malformed) -> Any:
     parse = pa.csv.ParseOptions(delimiter=mark, invalid_row_handler=leave_out)
     blanks = [*layout.missing, "", "NaN", "nan", "NA"]
     convert = pa.csv.ConvertOptions(
-        include_columns=list(layout.wanted), null_values=blanks, strings_can_be_null=True
+        include_columns=list(layout.wanted),
+        column_types={layout.id: pa.string()} if layout.id else {},
+        null_values=blanks,
+        strings_can_be_null=True,
     )
     with arrow_errors(path), opened(path) as file:
         table = pa.csv.read_csv(file, read, parse, convert)
@@ -85,4 +88,7 @@ def _table(partition: Partition, malformed: Malformed) -> Any:
         row = wrong[0]
         reason = f"has {row.actual_columns} fields; expected {row.expected_columns}"
         malformed.add(f"the row {row.text!r:.60}", reason, len(wrong))
+    if layout.id and all_integers(distinct_values(table.column(layout.id).chunks)):
+        ids = table.column(layout.id).cast(pa.int64())
+        table = table.set_column(table.column_names.index(layout.id), layout.id, ids)
     return table

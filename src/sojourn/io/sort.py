@@ -79,6 +79,11 @@ def sort_events(
         raise SojournError(f"{target} is there already; scan it, or pass overwrite=True")
     source = scan(paths, id, time, symbol, **how)
     layout = source.layout
+    if layout.values or layout.clock is not None:
+        raise SojournError(
+            f"{source.files[0]}: events are sorted by id=, time= and symbol= alone; leave values=, "
+            f"every= and gaps= out"
+        )
     if layout.id is None or layout.symbol is None:
         raise SojournError(
             f"{source.files[0]}: a file whose rows are whole sequences, or which is one sequence, "
