@@ -359,3 +359,8 @@ def test_a_state_in_words():
     found = both.start(values, np.repeat(np.eye(2), 2, axis=0))
     assert found.sentence(0, both.names) == "speed 2 ± 1, mode: 0 50%, 2 50%"
     assert repr(em.Gaussian(covariance="tied")) == "Gaussian(covariance='tied')"
+
+
+def test_a_channel_of_symbols_that_is_never_observed_is_refused():
+    with pytest.raises(SojournError, match="a channel of symbols is never observed"):
+        em.Categorical().start(np.full((5, 1), np.nan), np.ones((5, 2)))

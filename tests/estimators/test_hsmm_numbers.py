@@ -367,3 +367,10 @@ def test_a_stream_of_measurements_names_what_is_no_number():
         HSMM(2, 3, max_iter=1).fit(rows).stream().update(["a", 1.0])
     with pytest.raises(SojournError, match=r"has 1e\+60 in channel 'channel 1'.*up to 1e\+50"):
         HSMM(2, 3).fit([row * [1.0, 1e60] / row for row in rows])
+
+
+def test_an_outlier_far_from_all_else_gives_no_warning_of_clusters():
+    rng = np.random.default_rng(0)
+    X = [np.append(rng.normal(size=30), 1e12) for _ in range(8)]
+    model = HSMM(2, 4, max_iter=3, emissions=em.StudentT(), random_state=0).fit(X)
+    assert np.isfinite(model.score(X))

@@ -21,7 +21,7 @@ from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.em.em import EMResult
 from sojourn.em.predictive import cluster_pasts
-from sojourn.em.recovery import flat_around
+from sojourn.em.recovery import flat_around, k_means
 from sojourn.em.start import with_tails_and_ends
 from sojourn.em.subsample import draw_samples
 from sojourn.emissions.base import Emission, column_moments
@@ -75,8 +75,6 @@ def start_numbers(
 
 def quantised(signals: Signals, n_codes: int, changes: bool, rng: np.random.Generator) -> Codes:
     """The cluster of each step, by its standardised values and, with `changes`, how they change."""
-    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
-
     features = _features(signals)
     if changes:
         steps = np.zeros_like(features)
@@ -86,9 +84,8 @@ def quantised(signals: Signals, n_codes: int, changes: bool, rng: np.random.Gene
         spread = steps.std(axis=0)
         features = np.hstack([features, steps / np.where(spread > 0.0, spread, 1.0)])
     n_codes = min(n_codes, len(np.unique(features[: 64 * n_codes], axis=0)))
-    seed = int(rng.integers(2**31))
-    found = KMeans(n_codes, n_init=1, max_iter=50, random_state=seed).fit(features)
-    return found.labels_.astype(np.int32)
+    found = k_means(features, None, n_codes, 1, rng, max_iter=50)
+    return np.asarray(found.labels_, np.int32)
 
 
 def _features(signals: Signals) -> Floats:

@@ -79,12 +79,18 @@ def recover_emission(
 
 
 def k_means(
-    points: Any, weights: NDArray[Any], n_clusters: int, n_init: int, rng: np.random.Generator
+    points: Any,
+    weights: NDArray[Any] | None,
+    n_clusters: int,
+    n_init: int,
+    rng: np.random.Generator,
+    max_iter: int = 300,
 ) -> Any:
     """Clusters of weighted points; by one thread, if bits matter: several add up in any order."""
     from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
 
-    means = KMeans(n_clusters, n_init=n_init, random_state=int(rng.integers(2**31)))
+    seed = int(rng.integers(2**31))
+    means = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=seed)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return means.fit(points, sample_weight=weights)  # equal points may make fewer clusters
 

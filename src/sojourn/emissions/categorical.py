@@ -142,6 +142,8 @@ class Categorical(Emission):
         require(valid, names[0], "Categorical observes symbols, or whole numbers as codes", column)
 
     def start(self, values: Floats, weights: Floats) -> Self:
+        if np.isnan(values).all():
+            raise SojournError("a channel of symbols is never observed; leave it out of the values")
         n_o = int(np.nanmax(values)) + 1 if self.categories is None else len(self.categories)
         flat = np.full((weights.shape[1], n_o), 1.0 / n_o)
         rough = replace(self, probabilities=flat, prior=np.full(n_o, 1.0 / n_o))
