@@ -51,6 +51,9 @@ class Trees:
         Context of each node of either tree.
     n_pasts, n_futures : int
         Number of contexts.
+    reads : int32 array (n_symbols,) or None
+        What is read in place of each symbol: one that stands for its class (`classes`). None where
+        all are read as they are.
     """
 
     pasts: Tree
@@ -59,9 +62,14 @@ class Trees:
     future_context: Codes
     n_pasts: int
     n_futures: int
+    reads: Codes | None = None
 
     def __post_init__(self) -> None:
         check_arrays(self, past_context="int32 p", future_context="int32 f")
+        if self.reads is not None:
+            check_arrays(self, reads=f"int32 {self.n_symbols}")
+            if self.reads.min() < 0 or self.reads.max() >= self.n_symbols:
+                raise SojournError("trees read symbols of the vocabulary")
         for tree, context, n in (
             (self.pasts, self.past_context, self.n_pasts),
             (self.futures, self.future_context, self.n_futures),
@@ -108,17 +116,18 @@ def grow_trees(
     split_at: int,
     keep_at: int,
     split_pasts_at: int | None = None,
+    reads: Codes | None = None,
 ) -> Trees:
     """Trees of the pasts and futures in the pieces; every node is a context of its own.
 
     Pasts may be split at fewer positions than futures.
     """
-    flat = lay_out(pieces, n_symbols)
+    flat = lay_out(pieces, n_symbols, reads)
     # Pasts keep every child: what follows it is smoothed by its parent's. Futures are features.
     pasts = grow(flat, n_symbols, False, split_pasts_at or split_at, 1)
     futures = grow(flat, n_symbols, True, split_at, keep_at)
     u, v = (np.arange(tree.n_nodes, dtype=np.int32) for tree in (pasts, futures))
-    return Trees(pasts, futures, u, v, pasts.n_nodes, futures.n_nodes)
+    return Trees(pasts, futures, u, v, pasts.n_nodes, futures.n_nodes, reads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +213,8 @@ class ContextCounts:
 def _same(a: Trees, b: Trees) -> bool:
     def arrays(t: Trees) -> list[NDArray[np.generic]]:
         trees = [x for tree in (t.pasts, t.futures) for x in (tree.parent, tree.token, tree.split)]
-        return [*trees, t.past_context, t.future_context]
+        reads = np.empty(0) if t.reads is None else t.reads
+        return [*trees, t.past_context, t.future_context, reads]
 
     return all(np.array_equal(x, y) for x, y in zip(arrays(a), arrays(b), strict=True))
 
@@ -317,7 +327,7 @@ def _count(
     counter = _Counter(trees, most) if into is None else into
     for chunk in chunks:
         some = pieces.take(chunk)
-        flat = lay_out(some, trees.n_symbols)
+        flat = lay_out(some, trees.n_symbols, trees.reads)
         past, future = locate(trees.pasts, flat), locate(trees.futures, flat)
         for table, found in zip(counter.tables, _keys(flat, trees, past, future), strict=True):
             table.add(found)

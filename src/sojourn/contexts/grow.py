@@ -28,7 +28,7 @@ def grow(flat: Flat, n_symbols: int, forward: bool, split_at: int, keep_at: int)
     edge = flat.last if forward else flat.first
     order = positions(flat).astype(np.int32)
     sizes = (split_at, keep_at, MAX_RUNS)
-    found = _grow(flat.codes, edge, order, n_symbols, forward, *sizes, BUCKET_OF, BUCKETS)
+    found = _grow(flat.read, edge, order, n_symbols, forward, *sizes, BUCKET_OF, BUCKETS)
     node = found[0][: found[1]]
     parent, token = (node[:, column].astype(np.int32) for column in (PARENT, TOKEN))
     count = node[:, HI] - node[:, LO]

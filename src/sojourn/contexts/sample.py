@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sojourn.contexts.pieces import NO_LIMIT, Pieces, split
 from sojourn.data.sequences import Sequences
 
 # Symbols that trees are grown from and sizes compared on; more are only counted.
 SAMPLE = 1 << 19
+PER_SYMBOL = 64  # at least as many for each symbol of a large alphabet
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +23,13 @@ class Sample:
     heldout: Pieces
     training_limit: int = NO_LIMIT
     heldout_limit: int = NO_LIMIT
+    most: int = 0  # symbols to train on
 
     @classmethod
     def of(cls, sequences: Sequences, shift: int = 0) -> Sample:
         """The sample of some sequences; `shift` as in `split`."""
-        return cls(*split(sequences, shift=shift))._bounded()
+        most = max(SAMPLE, PER_SYMBOL * sequences.n_symbols)
+        return cls(*split(sequences, shift=shift), most=most)._bounded()
 
     @classmethod
     def none(cls) -> Sample:
@@ -39,7 +42,12 @@ class Sample:
             self.heldout + other.heldout,
             min(self.training_limit, other.training_limit),
             min(self.heldout_limit, other.heldout_limit),
+            max(self.most, other.most),
         )._bounded()
+
+    def usual(self) -> Sample:
+        """The part of it that an alphabet of any size has."""
+        return self if self.most <= SAMPLE else replace(self, most=SAMPLE)._bounded()
 
     @property
     def is_all(self) -> bool:
@@ -47,6 +55,6 @@ class Sample:
         return self.training_limit == NO_LIMIT
 
     def _bounded(self) -> Sample:
-        training, _, a = self.training.bounded(self.training_limit, SAMPLE)
+        training, _, a = self.training.bounded(self.training_limit, self.most)
         heldout, _, b = self.heldout.bounded(self.heldout_limit)
-        return Sample(training.compact(), heldout.compact(), a, b)
+        return Sample(training.compact(), heldout.compact(), a, b, self.most)

@@ -179,38 +179,46 @@ class Flat(NamedTuple):
     """
 
     codes: Codes
-    first: Codes  # first and last place of the run that each place is in
+    read: Codes  # what trees read there: the code, or one for all symbols of its class
+    first: Codes  # first and last place of the run, as it is read, that each place is in
     last: Codes
     starts: Ints  # first position of each piece                                 (n,)
     stops: Ints  # the place after its last; the end of a sequence is one         (n,)
 
 
-def lay_out(pieces: Pieces, n_symbols: int) -> Flat:
-    """Lay pieces end to end for the trees; step t of piece i is at place ``starts[i] + t``."""
+def lay_out(pieces: Pieces, n_symbols: int, reads: Codes | None = None) -> Flat:
+    """Lay pieces end to end for the trees; step t of piece i is at place ``starts[i] + t``.
+
+    `reads` is what trees read in place of each symbol.
+    """
     lengths = pieces.ends - pieces.begins
     size = int(lengths.sum()) + 2 * len(lengths)
     if size >= 2**31:
         raise SojournError(f"{size} places are too many at once; lay out chunks of them")
     starts = np.cumsum(lengths + 2) - lengths - 1
     codes, first, last = (np.empty(size, np.int32) for _ in range(3))
+    read = codes if reads is None else np.empty_like(codes)
     where = (pieces.begins, pieces.ends, pieces.fresh, pieces.closed)
-    _lay_out(read_only(pieces.codes), *where, n_symbols, codes, first, last)
-    return Flat(codes, first, last, starts, starts + lengths + pieces.closed)
+    reads = np.empty(0, np.int32) if reads is None else reads
+    given = (read_only(pieces.codes), *where, n_symbols, read_only(reads))
+    _lay_out(*given, codes, read, first, last)
+    return Flat(codes, read, first, last, starts, starts + lengths + pieces.closed)
 
 
 @njit(cache=True, nogil=True)
-def _lay_out(codes, begins, ends, fresh, closed, n_o, flat, first, last):  # type: ignore[no-untyped-def]
+def _lay_out(codes, begins, ends, fresh, closed, n_o, reads, flat, read, first, last):  # type: ignore[no-untyped-def]
     p = 0
     for i in range(len(begins)):
-        flat[p] = n_o if fresh[i] else n_o + 1
+        flat[p] = read[p] = n_o if fresh[i] else n_o + 1
         first[p] = p
         p += 1
         for t in range(begins[i], ends[i]):
             c = codes[t]
             flat[p] = c if c >= 0 else n_o + 1
-            first[p] = first[p - 1] if flat[p] == flat[p - 1] and t > begins[i] else p
+            read[p] = reads[c] if c >= 0 and len(reads) else flat[p]
+            first[p] = first[p - 1] if read[p] == read[p - 1] and t > begins[i] else p
             p += 1
-        flat[p] = n_o if closed[i] else n_o + 1
+        flat[p] = read[p] = n_o if closed[i] else n_o + 1
         first[p] = p
         p += 1
     if p > 0:
@@ -241,7 +249,7 @@ def locate(tree: Tree, flat: Flat) -> Codes:
     """The node of the past before each place, or of the future from it on; 0 between pieces."""
     out = np.zeros(len(flat.codes), np.int32)
     edge = flat.last if tree.forward else flat.first
-    where = (flat.codes, edge, flat.starts, flat.stops, 1 if tree.forward else -1)
+    where = (flat.read, edge, flat.starts, flat.stops, 1 if tree.forward else -1)
     _locate(*where, *tree.lookup, BUCKET_OF, BUCKETS, out)
     return out
 

@@ -20,6 +20,7 @@ their labels in its source.
 |---|---|
 | contexts in place of windows: one scaled SVD | `context_operators`, `reference` |
 | the adjacent form of windows | `operators.learn_adjacent` |
+| classes of symbols, read by the trees of large alphabets | `classes` |
 | the normalised filter: a true distribution | `filter.run_filter`, `reference.surprise` |
 | size, rank, ridge and mixture by held-out likelihood | `choice`, `select_rank` for windows |
 | models and what they answer | `models`, `answers` |

@@ -56,7 +56,8 @@ def score_chunk(
     model: Model, sequences: Sequences, bounds: tuple[int, int], keep: bool = False
 ) -> Scored:
     """Score the sequences ``first`` to ``last - 1``; states are kept if asked for."""
-    return _score(model, lay_out(Pieces.all_of(sequences, *bounds), model.n_symbols), keep)
+    reads = None if model.trees is None else model.trees.reads
+    return _score(model, lay_out(Pieces.all_of(sequences, *bounds), model.n_symbols, reads), keep)
 
 
 def in_chunks(
@@ -184,14 +185,15 @@ class Walk:
     MOST = 2 * MAX_RUNS * LONGEST  # symbols that any tree reads of a past
 
     def __init__(self, model: Model) -> None:
-        self.model = model
+        self.model, self.reads = model, None if model.trees is None else model.trees.reads
         self.row = np.empty(0) if model.filter is None else model.filter.start.copy()
         self.n_seen = 0
         self.remember(np.array([model.n_symbols], np.int32))
 
     def remember(self, past: Codes) -> None:
         """Take a past, from the start mark or from a symbol on."""
-        self.codes, self.first, self.n = np.zeros(64, np.int32), np.zeros(64, np.int32), 0
+        self.codes, self.read, self.first = np.zeros((3, 64), np.int32)
+        self.n = 0
         self.n = self._write(past)
 
     @property
@@ -226,7 +228,8 @@ class Walk:
         n, end = self.n, self._write(codes)
         self.codes[end] = self.model.n_symbols
         here = np.array([n])
-        flat = Flat(self.codes[: end + 1], self.first, self.first, here, here + len(codes) + 1)
+        runs = (self.read, self.first, self.first)
+        flat = Flat(self.codes[: end + 1], *runs, here, here + len(codes) + 1)
         return _score(self.model, flat, row=self.row, seen=self.n_seen)
 
     def _write(self, codes: Codes) -> int:
@@ -234,10 +237,13 @@ class Walk:
         end = self.n + len(codes)
         if end >= len(self.codes):
             more = np.zeros(end + len(self.codes), np.int32)
-            self.codes, self.first = np.append(self.codes, more), np.append(self.first, more)
+            arrays = (self.codes, self.read, self.first)
+            self.codes, self.read, self.first = (np.append(x, more) for x in arrays)
+        n_o, reads = self.model.n_symbols, self.reads
         for n, code in enumerate(codes.tolist(), self.n):
-            self.codes[n] = code if code >= 0 else self.model.n_symbols + 1
-            same = n > 1 and self.codes[n] == self.codes[n - 1]
+            self.codes[n] = code if code >= 0 else n_o + 1
+            self.read[n] = self.codes[n] if reads is None or not 0 <= code < n_o else reads[code]
+            same = n > 1 and self.read[n] == self.read[n - 1]
             self.first[n] = self.first[n - 1] if same else n
         return end
 

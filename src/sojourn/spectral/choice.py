@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -24,10 +25,12 @@ from sojourn.contexts.followers import learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
 from sojourn.contexts.tables import MAX_CELLS
+from sojourn.contexts.trees import Codes
 from sojourn.scale.threads import each
-from sojourn.spectral.context_operators import RIDGE, SHARED_FROM, learn_operators
+from sojourn.spectral.classes import learn_classes
+from sojourn.spectral.context_operators import SHARED_FROM, learn_operators
 from sojourn.spectral.models import ContextModel
-from sojourn.spectral.search import FIRST_RANKS, RANKS, ContextTrial, Search
+from sojourn.spectral.search import RANKS, ContextTrial, Search
 
 # Positions that a context needs to be split at the least, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
@@ -39,10 +42,13 @@ SIZES = (160_000, 60_000, 25_000, 10_000, 4_000, 1_500, 700, 300, 150, 70, 30)
 COARSEST = 4
 # Sizes compared again on all that was counted, and how near the best they are (nats).
 CONTENDERS, NEAR = 4, 0.001
-OTHER_RIDGES = (0.0, 0.5)  # tried for the best size and rank
+OTHER_RIDGES = (0.0, 5.0)  # times the usual one, tried for the best size and rank
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
+# From this many symbols on trees may read classes of them; the first trees have as many times fewer
+# contexts, and as many finer sizes than the sample's best are compared on all data.
+CLASSES_FROM, FEWER, FINER = 1024, 4, 1
 LARGE = 1 << 22  # entries of a table
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
@@ -91,14 +97,22 @@ def choose_trees(
     ranks: range,
     n_jobs: int | None = None,
     seed: int = 0,
+    reads: Codes | None = None,
 ) -> tuple[Trees, ContextChoice]:
-    """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample."""
-    training, heldout = sample.training, sample.heldout
-    everything = training + heldout
-    fine, grown = each(partial(_grow, n_symbols=n_symbols), [training, everything], n_jobs)
-    counts = count_contexts(training, fine, n_jobs)
-    n = int(counts.pairs.counts.sum())
+    """Trees fine enough for the best sizes on the held-out pieces, grown from all of the sample.
+
+    Those of a large alphabet read its symbols, or classes of them (`reads`), whichever is better.
+    """
+    usual, heldout = sample.usual(), sample.heldout
+    counted = usual if reads is None else sample
+    training, everything = usual.training, usual.training + heldout
+    grow = partial(_grow, n_symbols=n_symbols, reads=reads)
+    fine, grown = each(grow, [training, everything], n_jobs)
+    counts = count_contexts(counted.training, fine, n_jobs)
+    n = int(fine.pasts.count[0])
     sizes = [size for size in SIZES if size <= n / COARSEST] or [max(2, n // COARSEST)]
+    if reads is not None:  # the coarsest distinguish some of the classes
+        sizes = [s for s in sizes if fine.cut(s).n_pasts * FEWER > len(np.unique(reads))] or sizes
     n_judged = min(JUDGED, max(JUDGED_SYMBOLS // n_symbols, LEAST_JUDGED))
     judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= n_judged))
     search = Search.of(judged if len(judged) else heldout, counts, ends)
@@ -115,18 +129,26 @@ def choose_trees(
             break
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
-    kept = _contenders(trials, n_symbols, sample.is_all) if trials else (sizes[0] * share,)
+    kept = _contenders(trials, n_symbols, counted.is_all) if trials else (sizes[0] * share,)
+    if reads is not None and not counted.is_all:
+        finer = (size * share for size in SIZES if size * share < min(kept))
+        kept = (*kept, *islice(finer, FINER))
     full = bool(trials) and search.chosen.rank == ranks[-1] and search.best.weight == 1.0
-    if full and sample.is_all:
+    if full and counted.is_all:
         kept = _likeliest(kept, share, search, counts, everything, n_jobs, seed)
     trees = grown.cut(min(kept))
     if not trials:
-        return trees.pruned(0), ContextChoice(0.0, 0, RIDGE, 1.0, None, kept)
+        return trees.pruned(0), ContextChoice(0.0, 0, search.ridge, 1.0, None, kept)
     # Nodes of the context tree that do not pay here are not counted; more data may make some pay.
-    sure = 0.0 if sample.is_all else SURE
+    sure = 0.0 if counted.is_all else SURE
     _, least = search.pruned(search.best, fine.cut(search.best.split_at), sure)
-    trees = trees.pruned(least / (SOME if sample.is_all else MANY))
-    return trees, ContextChoice(0.0, search.best.rank, RIDGE, 1.0, None, kept, trials)
+    trees = trees.pruned(least / (SOME if counted.is_all else MANY))
+    found = trees, ContextChoice(0.0, search.best.rank, search.ridge, 1.0, None, kept, trials)
+    if reads is not None or n_symbols < CLASSES_FROM:
+        return found
+    reads = learn_classes(sample.training, n_symbols, seed)
+    other = choose_trees(sample, n_symbols, ends, ranks, n_jobs, seed, reads)
+    return max(found, other, key=lambda either: max(t.score for t in either[1].trials))
 
 
 def _contenders(
@@ -164,20 +186,20 @@ def _likeliest(
     At the full rank sizes differ by noise alone, and the likeliest estimate is the nearest to that
     of maximum likelihood; held-out data, a fifth of all, hardly tell them apart.
     """
-    everything, rank = search.over(pieces, counts.trees.pasts), search.chosen.rank
+    everything, rank = search.over(pieces, counts.trees), search.chosen.rank
 
     def score(size: float) -> float:
         cut = counts.grouped(counts.trees.cut(size / share))
-        operators = learn_operators(cut, rank, everything.ends, RIDGE, seed)
+        operators = learn_operators(cut, rank, everything.ends, search.ridge, seed)
         return float(np.log(everything.prob(operators, cut.trees.past_context)).mean())
 
     scores = each(score, sizes, n_jobs)
     return (sizes[int(np.argmax(scores))],)
 
 
-def _grow(pieces: Pieces, n_symbols: int) -> Trees:
+def _grow(pieces: Pieces, n_symbols: int, reads: Codes | None) -> Trees:
     """Fine trees, and contexts that are not finer than any that are compared."""
-    fine = grow_trees(pieces, n_symbols, FINEST, FINEST_CHILD, _split_pasts_at(pieces))
+    fine = grow_trees(pieces, n_symbols, FINEST, FINEST_CHILD, _split_pasts_at(pieces), reads)
     return fine.cut(FINEST)
 
 
@@ -187,6 +209,7 @@ def _split_pasts_at(pieces: Pieces) -> int:
 
 def grow_pasts(sample: Sample, n_symbols: int) -> Trees:
     """The trees of a context tree alone: fine pasts, and futures of one context."""
+    sample = sample.usual()
     everything = sample.training + sample.heldout
     none = everything.n_total + len(everything) + 1
     return grow_trees(everything, n_symbols, none, none, _split_pasts_at(everything))
@@ -209,12 +232,11 @@ def learn_contexts(
     search = Search.of(moments.heldout, moments.counts, ends)
     # Where nothing was held out to compare by: a small model, half of the mixture.
     small = max(min(ranks[-1], 4), ranks[0])
-    best = ContextTrial(
-        sizes[0], fine.n_pasts, fine.n_futures, small, RIDGE, 0.5, -np.inf, -np.inf, 0
-    )
+    contexts = (fine.n_pasts, fine.n_futures)
+    best = ContextTrial(sizes[0], *contexts, small, search.ridge, 0.5, -np.inf, -np.inf, 0)
     least, grouped = 0.0, moments.counts
     if search.heldout:
-        near = [planned.rank] if planned and planned.rank in ranks else FIRST_RANKS
+        near = [planned.rank] if planned and planned.rank in ranks else search.first_ranks
         how = (sizes if planned else (), ranks, near, n_jobs, seed)
         best, grouped = _best(search, moments.counts, *how)
     elif planned:
@@ -256,11 +278,14 @@ def _best(
     best = search.chosen
     cut = cuts[best.split_at]
     assert search.heldout is not None
-    operators = learn_operators(cut, best.rank, search.heldout.ends, RIDGE, seed, None, n_jobs)
+    how = (search.heldout.ends, search.ridge, seed, None, n_jobs)
+    operators = learn_operators(cut, best.rank, *how)
     others = []
-    for ridge in OTHER_RIDGES:
-        other = operators.with_ridge(operators.ridge * ridge / RIDGE)
-        prob = search.heldout.prob(other, cut.trees.past_context)
+    for times in OTHER_RIDGES:
+        prob = search.heldout.prob(
+            operators.with_ridge(operators.ridge * times), cut.trees.past_context
+        )
+        ridge = search.ridge * times
         others.append(search.trial(prob, cut.trees, best.split_at, best.rank, ridge))
     search.trials.extend(others)
     return max([best, *others], key=lambda trial: trial.score), cut

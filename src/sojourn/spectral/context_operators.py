@@ -37,6 +37,7 @@ from sojourn.spectral.operators import leading_svd, scaled_svd
 Floats = NDArray[np.float64]
 
 RIDGE = 0.1
+RIDGE_OF_CLASSES = 20.0  # a rare symbol has few counts: directions of noise are not for it
 ROUNDING = 1e-9  # singular values below this share of the first are not structure
 # From this many symbols on they share operators: what differs by less than noise is made alike.
 SHARED_FROM, MAX_SHARED = 257, 64

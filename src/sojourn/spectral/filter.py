@@ -37,7 +37,7 @@ class Filter(NamedTuple):
     shared: Floats  # (n_shared, k, k)
     emit: Floats  # (n_o + 1, k), or none where moves hold the predictions         (0, k)
     start: Floats  # the row before the first symbol                              (width,)
-    restart: Floats  # the row of each past context, or before each step           (n, width)
+    restart: Floats  # each past's row, or each step's; states alone where `emit` predicts (n, …)
     k: int
     n_o: int
     counted: int  # outcomes of a step: n_o, and one more where the end is predicted
@@ -72,8 +72,12 @@ def context_filter(operators: ContextOperators, ends: bool) -> Filter:
         moves[:n_own, :rank, :rank] = o.own
         moves[:n_own, :rank, k : k + n_o + 1] = o.own @ o.emit.T
         moves[n_own] = moves[:n_own].sum(axis=0)
-    rows = [_rows(states, states @ o.emit.T, k, width) for states in (o.start[None], o.restart)]
-    return Filter(moves.reshape(-1), o.modes, shared, emit, rows[0][0], rows[1], *sizes)
+    start = _rows(o.start[None], o.start[None] @ o.emit.T, k, width)[0]
+    if len(emit):
+        restart = np.pad(o.restart, ((0, 0), (0, k - rank)))
+    else:
+        restart = _rows(o.restart, o.restart @ o.emit.T, k, width)
+    return Filter(moves.reshape(-1), o.modes, shared, emit, start, restart, *sizes)
 
 
 def window_filter(operators: Operators, epsilon: float) -> Filter:
@@ -157,11 +161,17 @@ def _move(state, at, to, moves, m, modes, shared, emit, k, code, scale):  # type
             for j in range(width):
                 low = a * moves[m0 + j] + b * moves[m1 + j]
                 state[to + j] += low + c * moves[m2 + j] + d * moves[m3 + j]
+    _emit(state, to, emit, k)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _emit(state, at, emit, k):  # type: ignore[no-untyped-def]
+    """Write what the state at `at` predicts after it."""
     for o in range(len(emit)):
         q = 0.0
         for i in range(k):
-            q += emit[o, i] * state[to + np.uint64(i)]
-        state[to + rows + np.uint64(o)] = q
+            q += emit[o, i] * state[at + np.uint64(i)]
+        state[at + np.uint64(k) + np.uint64(o)] = q
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -177,6 +187,13 @@ def _predicted(state, at, k, n_o, counted, epsilon):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _restart(state, at, restart, context, emit, k):  # type: ignore[no-untyped-def]
+    for j in range(restart.shape[1]):
+        state[at + np.uint64(j)] = restart[context, j]
+    _emit(state, at, emit, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _filter(  # type: ignore[no-untyped-def]
     moves, modes, shared, emit, start, restart, k, n_o, counted, n_t, epsilon, astray,
     codes, starts, stops, contexts, fresh, prob, last, states,
@@ -187,8 +204,11 @@ def _filter(  # type: ignore[no-untyped-def]
     n_matrices = len(moves) // size // n_t
     for i in range(len(starts)):
         at, to = np.uint64(0), np.uint64(width)
-        for j in range(width):
-            state[j] = start[j] if fresh[i] else restart[contexts[starts[i]], j]
+        if fresh[i]:
+            for j in range(width):
+                state[j] = start[j]
+        else:
+            _restart(state, at, restart, contexts[starts[i]], emit, k)
         for p in range(starts[i], stops[i]):
             for j in range(states.shape[1] if len(states) else 0):
                 states[p, j] = state[at + np.uint64(j)]
@@ -208,8 +228,7 @@ def _filter(  # type: ignore[no-untyped-def]
                 m = (min(contexts[p], n_t - 1) * n_matrices + m) * size
                 _move(state, at, to, moves, m, modes, shared, emit, k, code, 1.0 / q)
             else:
-                for j in range(width):
-                    state[to + np.uint64(j)] = restart[contexts[p + 1], j]
+                _restart(state, to, restart, contexts[p + 1], emit, k)
             at, to = to, at
         for j in range(width):
             last[i, j] = state[at + np.uint64(j)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,14 @@ from numpy.typing import NDArray
 from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.followers import Followers, learn_followers
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import Codes, Flat, Tree, kept_ancestors, lay_out, locate, positions
+from sojourn.contexts.trees import Codes, Flat, kept_ancestors, lay_out, locate, positions
 from sojourn.contexts.trust import USUAL
-from sojourn.spectral.context_operators import RIDGE, ContextOperators, learn_operators
+from sojourn.spectral.context_operators import (
+    RIDGE,
+    RIDGE_OF_CLASSES,
+    ContextOperators,
+    learn_operators,
+)
 from sojourn.spectral.filter import context_filter, run_filter
 
 Floats = NDArray[np.float64]
@@ -35,6 +41,7 @@ MAX_JUDGED = 1 << 27
 # the gain is due to these, but with few outcomes no more than ASKED.
 WORTH_MIXING, FITTED, ASKED = 1e-4, len(USUAL) + 1, 0.02
 TIE = 1e-4  # nats per outcome that are too few to distinguish two ranks
+CLOSE = 2e-3  # and of fewer outcomes, where they have many symbols to be compared with
 # Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
 # that more of them must gain.
 LEAST, WORTH_NODES = (np.inf, 10_000, 3_000, 1_000, 300, 100, 30, 0), 1e-5
@@ -102,6 +109,9 @@ class Search:
 
     heldout: Heldout | None
     trust: Floats  # the weights of the trust in nodes of the context tree
+    n_read: int  # symbols, or classes of them, that trees distinguish
+    ridge: float = RIDGE  # of the trials
+    first_ranks: tuple[int, ...] = FIRST_RANKS
     trials: list[ContextTrial] = field(default_factory=list)
     in_vain: int = 0  # trees in a row that were no better
     probs: dict[ContextTrial, Floats] = field(default_factory=dict)  # of all outcomes
@@ -109,23 +119,27 @@ class Search:
     @classmethod
     def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool) -> Search:
         """A search that judges by the pieces, beside the context tree of the counts."""
-        tree = counts.trees.pasts
-        flat = lay_out(pieces, tree.n_symbols)
+        tree, reads = counts.trees.pasts, counts.trees.reads
+        flat = lay_out(pieces, tree.n_symbols, reads)
         at = positions(flat)
         at = at[flat.codes[at] < tree.n_symbols + ends]
         followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
+        search = cls(None, trust, tree.n_symbols)
+        if reads is not None:
+            search.n_read, search.ridge = len(np.unique(reads)), RIDGE_OF_CLASSES
+            search.first_ranks = FIRST_RANKS[:-1]  # more take long where symbols are many
         if not at.size:
-            return cls(None, trust)
+            return search
         if at.size * tree.n_symbols > MAX_JUDGED:  # each is compared with all symbols
             few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
             pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
-            flat = lay_out(pieces, tree.n_symbols)
+            flat = lay_out(pieces, tree.n_symbols, reads)
             at = positions(flat)
             at = at[flat.codes[at] < tree.n_symbols + ends]
         nodes = locate(tree, flat)
         beside = followers.prob(nodes[at], flat.codes[at], ends)
-        heldout = Heldout(flat, pieces.fresh, nodes, at, followers, beside, ends)
-        return cls(heldout, trust)
+        search.heldout = Heldout(flat, pieces.fresh, nodes, at, followers, beside, ends)
+        return search
 
     @property
     def best(self) -> ContextTrial:
@@ -136,12 +150,17 @@ class Search:
     def chosen(self) -> ContextTrial:
         """The largest rank that ties with the best: the final model sees more data than trials do.
 
+        The smallest where classes are read, whose ridge leaves little to directions that add none.
         Where the context tree alone is best, the operators that are best alone: they still look
         further ahead than one step.
         """
         if self.best.weight == 0.0:
             return max((t for t in self.trials if t.weight == 0.0), key=lambda t: t.alone)
         alike = [t for t in self.trials if t.split_at == self.best.split_at]
+        if self.ridge == RIDGE_OF_CLASSES:
+            return min(
+                (t for t in alike if t.score > self.best.score - CLOSE), key=lambda t: t.rank
+            )
         return max((t for t in alike if t.score > self.best.score - TIE), key=lambda t: t.rank)
 
     def near(self) -> list[int]:
@@ -150,12 +169,12 @@ class Search:
         A finer tree may make use of many directions where a coarse one has none.
         """
         if not self.trials:
-            return list(FIRST_RANKS)
+            return list(self.first_ranks)
         most: dict[float, float] = {}  # for each tree
         for trial in self.trials:
             most[trial.split_at] = max(most.get(trial.split_at, -np.inf), trial.score)
         behind = {trial.rank: most[trial.split_at] - trial.score for trial in self.trials}
-        hopeful = (r for r in FIRST_RANKS if behind.get(r, 0.0) < HOPELESS)
+        hopeful = (r for r in self.first_ranks if behind.get(r, 0.0) < HOPELESS)
         return [self.best.rank, *hopeful]
 
     def add(self, found: list[list[ContextTrial]]) -> bool:
@@ -168,14 +187,12 @@ class Search:
             if max(trial.score for trial in trials) < self.best.score - WORSE:
                 return False
             # Trees that do not know all symbols apart yet are no sign.
-            knows = (
-                self.heldout is not None and trials[0].n_pasts > self.heldout.followers.n_symbols
-            )
+            knows = trials[0].n_pasts > self.n_read
             self.in_vain = 0 if self.best.score > before else self.in_vain + knows
         return self.in_vain < PATIENCE
 
     def trial(
-        self, prob: Floats, trees: Trees, split_at: float, rank: int, ridge: float = RIDGE
+        self, prob: Floats, trees: Trees, split_at: float, rank: int, ridge: float
     ) -> ContextTrial:
         """Judge what operators give each outcome, with the best weight beside the context tree."""
         assert self.heldout is not None
@@ -185,13 +202,13 @@ class Search:
         self.probs[found] = prob
         return found
 
-    def over(self, pieces: Pieces, tree: Tree) -> Heldout:
+    def over(self, pieces: Pieces, trees: Trees) -> Heldout:
         """The judge of operators alone over other pieces."""
         assert self.heldout is not None
-        flat = lay_out(pieces, tree.n_symbols)
+        flat = lay_out(pieces, trees.n_symbols, trees.reads)
         at = positions(flat)
-        at = at[flat.codes[at] < tree.n_symbols + self.heldout.ends]
-        nodes = locate(tree, flat)
+        at = at[flat.codes[at] < trees.n_symbols + self.heldout.ends]
+        nodes = locate(trees.pasts, flat)
         return replace(self.heldout, flat=flat, fresh=pieces.fresh, nodes=nodes, at=at)
 
     def pruned(
@@ -235,16 +252,20 @@ class Search:
         first = [r for r in near if r in ranks] or [max_rank]
         waiting = sorted({int(np.searchsorted(grid, r)) for r in first})
         found: dict[int, ContextTrial] = {}
-        top = grid[min(waiting[-1] + 1, len(grid) - 1)]
-        operators = learn_operators(counts, top, ends, seed=seed, n_jobs=n_jobs)
+        # What symbols share is the better known the fewer numbers it has: where they are very many
+        # each rank is learned by itself.
+        apart = trees.reads is not None
+        top = grid[waiting[0] if apart else min(waiting[-1] + 1, len(grid) - 1)]
+        more: dict[str, Any] = {"ends": ends, "ridge": self.ridge, "seed": seed, "n_jobs": n_jobs}
+        operators = learn_operators(counts, top, **more)
         while waiting:
             for i in waiting:
-                if grid[i] > operators.rank == top:
-                    top = min(2 * top, max_rank)
-                    operators = learn_operators(counts, top, ends, seed=seed, n_jobs=n_jobs)
+                if (grid[i] != top) if apart else (grid[i] > operators.rank == top):
+                    top = grid[i] if apart else min(2 * top, max_rank)
+                    operators = learn_operators(counts, top, **more)
                 part = operators.cut(grid[i])
                 prob = self.heldout.prob(part, trees.past_context)
-                found[i] = self.trial(prob, trees, split_at, part.rank)
+                found[i] = self.trial(prob, trees, split_at, part.rank, self.ridge)
                 if grid[i] >= operators.rank < top:
                     grid = grid[: i + 1]  # the counts have no more directions
                     break

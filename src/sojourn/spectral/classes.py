@@ -1,0 +1,55 @@
+"""Classes of symbols: what trees read in place of the symbols of a large alphabet.
+
+Of tens of thousands of symbols hardly any is frequent enough to be a context. Symbols that stand
+among the same others are alike to a state, so trees may read one for all of them:
+
+    D_a^-½ A D_b^-½ ≈ U S Vᵀ,
+
+A counting which symbols come within a few steps after which, D the sums of its rows or columns and
+their mean (Amini, Chen, Bickel and Levina, 2013: without it rare symbols have directions of their
+own). Directions of the rows of (U S, V S) are clustered. Classes are for the contexts alone: every
+symbol keeps its operator and its probabilities.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from sojourn.contexts.pieces import Pieces
+from sojourn.contexts.trees import Codes
+from sojourn.spectral.operators import leading_svd
+
+N_CLASSES, RANK = 64, 32
+GAP = 4  # steps within which symbols stand together
+
+
+def learn_classes(pieces: Pieces, n_symbols: int, seed: int = 0) -> Codes:
+    """For each symbol the most frequent one of its class."""
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
+    codes, owner = pieces.codes, np.repeat(np.arange(len(pieces)), pieces.ends - pieces.begins)
+    A = sp.csr_array((n_symbols, n_symbols), dtype=np.float64)
+    for gap in range(1, GAP + 1):
+        inside = (owner[gap:] == owner[:-gap]) & (codes[gap:] >= 0) & (codes[:-gap] >= 0)
+        pairs = (codes[:-gap][inside], codes[gap:][inside])
+        A = A + sp.csr_array((np.ones(len(pairs[0])), pairs), A.shape)
+    sums = [np.asarray(A.sum(axis=axis), np.float64) for axis in (1, 0)]
+    a, b = (n + n.mean() for n in sums)
+    U, s, Vt = leading_svd(sp.diags_array(a**-0.5) @ A @ sp.diags_array(b**-0.5), RANK, seed)
+    rows = np.hstack([U[:, 1:], Vt[1:].T]) * np.tile(s[1 : U.shape[1]], 2)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    seen = np.bincount(codes[codes >= 0], minlength=n_symbols)
+    means = KMeans(min(N_CLASSES, n_symbols), n_init=1, max_iter=20, random_state=seed)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        label = means.fit(rows, sample_weight=seen).labels_
+    order = np.argsort(seen, kind="stable").astype(np.int32)
+    stands = np.zeros(means.n_clusters, np.int32)
+    stands[label[order]] = order  # the last one written is the most frequent
+    alone = seen * means.n_clusters > seen.sum()  # as frequent as classes are on average
+    return np.where(alone, np.arange(n_symbols, dtype=np.int32), stands[label])
