@@ -98,11 +98,11 @@ def _ahead(fn: Callable[[P], R], waiting: Iterator[P], threads: int) -> Iterator
 
 def each(fn: Callable[[P], R], parts: Sequence[P], n_jobs: int | None = None) -> list[R]:
     """``[fn(p) for p in parts]``, by threads; ``fn`` releases the interpreter's lock."""
-    threads = min(n_threads(n_jobs), len(parts))
-    if threads <= 1:
-        return [fn(p) for p in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(fn, parts))
+    # A thread that waited for each result would be woken as often, on a core that is at work.
+    numbered = list(enumerate(parts))
+    found = shared_out(lambda some: {i: fn(p) for i, p in some}, numbered, n_jobs)
+    results = {i: result for each_thread in found for i, result in each_thread.items()}
+    return [results[i] for i in range(len(parts))]
 
 
 def shared_out(fn: Callable[[Iterator[P]], R], parts: Sequence[P], n_jobs: int | None) -> list[R]:
