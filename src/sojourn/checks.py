@@ -1,4 +1,4 @@
-"""Checks of arguments, and of the arrays of an object."""
+"""Checks of arguments, of the arrays of an object, and of packages that not everybody has."""
 
 from __future__ import annotations
 

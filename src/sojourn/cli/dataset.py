@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
-from sojourn.cli.output import Output
+from sojourn.cli.output import Output, long
 from sojourn.errors import SojournError
 
 
@@ -33,14 +32,10 @@ def dataset(name: str, output: str) -> None:
         ("normal.csv", data.normal, None),
         ("today.csv", data.unusual, data.kinds),
     ):
-        lengths = sequences.lengths
-        columns: dict[str, Any] = {
-            "flight": np.repeat(sequences.ids, lengths),
-            "seconds": np.concatenate([np.arange(length) for length in lengths]),
-            "command": sequences.vocabulary[sequences.codes],
-        }
+        rows = long(sequences)
+        columns = {"flight": rows["id"], "seconds": rows["position"], "command": rows["symbol"]}
         if kinds is not None:
-            columns["kind"] = np.repeat(kinds, lengths)
+            columns["kind"] = np.repeat(kinds, sequences.lengths)
         path = os.path.join(output, file)
         Output(path, None).write(columns)
         click.echo(path)

@@ -34,4 +34,5 @@ def quantile(density: Emission, shares: Floats, level: float) -> Floats:
         middle = 0.5 * (low + high)
         under = below(middle) < level
         low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return np.asarray(np.where(np.isnan(density.mean()).any(axis=0), np.nan, high))
+    found = high + 0.0  # never -0
+    return np.asarray(np.where(np.isnan(density.mean()).any(axis=0), np.nan, found))
