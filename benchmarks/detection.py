@@ -133,7 +133,7 @@ def _evidence(detector, sequences) -> dict[str, np.ndarray]:
     for fold in np.unique(folds).tolist():
         part = detector._views(fold, encoded.pick(folds == fold))
         for view, values in of_views(detector.evidence_.views, part).items():
-            found.setdefault(view, np.empty(len(folds)))[folds == fold] = values
+            found.setdefault(view, np.empty(len(folds)))[folds == fold] = values[:, 0]
     return found | {"combined": -detector.score_samples(sequences)}
 
 

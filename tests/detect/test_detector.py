@@ -12,7 +12,7 @@ import sojourn as sj
 from sojourn import cli
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
-from sojourn.detect.combination import evidence
+from sojourn.detect.combination import GROUPS, evidence, learn_evidence
 from sojourn.detect.residuals import _shared, _timing, symbol_counts, whiten
 from sojourn.detect.stream import learn_tail
 
@@ -37,7 +37,8 @@ def test_verdicts_p_values_and_scores_agree(method):
     assert np.array_equal(found.predict(TEST) == -1, decision < 0)
     assert np.array_equal(found.predict(TEST) == -1, found.pvalues(TEST) <= 0.1)
     np.testing.assert_array_equal(found.score_samples(TEST) - found.offset_, decision)
-    assert len(np.unique(decision)) == len(TEST)
+    # Combined scores lie between those of training that their rank says, a few at the edge.
+    assert len(np.unique(decision)) >= len(TEST) - 4
 
 
 def test_margin_is_negative_exactly_where_the_p_value_is_at_most_the_rate():
@@ -393,15 +394,14 @@ def test_the_command_line_detects_and_reports_with_a_model_of_ends(tmp_path, cap
 def test_a_view_that_hardly_varies_makes_no_evidence_of_rounding():
     rng = np.random.default_rng(0)
     held = 0.3 + 1e-12 * rng.normal(size=80)
-    found = evidence(held, np.array([0.3 - 1e-11, 0.3, 0.3 + 1e-11, 0.4]))
-    assert np.allclose(found[:3], found[1])
-    assert found[1] < np.log(2)  # among equal ones
+    found = evidence(held, np.array([0.3 - 1e-11, 0.3, 0.3 + 1e-11, 0.4]))[:, 0]
+    assert np.allclose(found[:3], np.log(2))  # among equal ones
     assert found[3] > np.log(80)
 
 
 def test_what_is_bounded_is_no_stronger_than_the_least_p_value():
     held = np.arange(99.0)
-    far, near = evidence(held, np.array([1e6, 1e4]), bounded=True)
+    far, near = evidence(held, np.array([1e6, 1e4]), bounded=True)[:, 0]
     assert far == near == pytest.approx(np.log(100))
 
 
@@ -411,10 +411,53 @@ def test_the_highest_held_out_value_hides_no_other():
     np.testing.assert_array_equal(evidence(held, held[:98]), evidence(wild, held[:98]))
 
 
-def test_a_training_sequence_hardly_changes_what_it_is_compared_with():
-    drawn = np.sort(np.random.default_rng(0).exponential(size=(50, 100)))
-    parts = [evidence(held[:-1], held[-1:]) - evidence(held, held[-1:]) for held in drawn]
-    assert np.mean(parts) < 0.15  # it was 0.26 with tails of ten values
+def drawn_views(rng, n):
+    """Values of views that depend on one another, some of them discrete."""
+    names = [
+        *GROUPS["order"],
+        *GROUPS["end"],
+        "symbol",
+        "course",
+        "timing",
+        "state",
+        "stay",
+        "pair",
+    ]
+    values = rng.normal(size=(len(names), n)) + 0.5 * rng.normal(size=n)
+    found = dict(zip(names, values, strict=True))
+    return found | {name: found[name].round() for name in ("novelty", "end", "length")}
+
+
+def ranks(own, new):
+    """How many training sequences score as low as each new one."""
+    learned = learn_evidence(own)
+    held = learned.training_scores()
+    found = learned.score(new, held, np.zeros(len(new["end"])))
+    return np.searchsorted(np.sort(held), found, side="right")
+
+
+def test_a_new_sequence_has_the_rank_that_it_has_as_one_of_the_training_set():
+    rng = np.random.default_rng(0)
+    own, new = drawn_views(rng, 400), drawn_views(rng, 60)
+    learned, expected = learn_evidence(own), []
+    for i in range(60):
+        both = learn_evidence({name: np.append(own[name], new[name][i]) for name in own})
+        scores = -learned.of_all(both.groups)
+        expected.append((scores[:-1] <= scores[-1]).sum())
+    np.testing.assert_array_equal(ranks(own, new), expected)
+
+
+def test_false_alarms_of_exchangeable_views_come_at_their_rate():
+    n, m, draws, rate = 300, 60, 300, 0.1
+    found = []
+    for draw in range(draws):
+        rng = np.random.default_rng([1, draw])
+        found.append((ranks(drawn_views(rng, n), drawn_views(rng, m)) + 1 <= rate * (n + 1)).mean())
+    # Beta-binomial with 30 of 301 possible ranks; it was 5 standard errors too high when a new
+    # sequence was compared with evidence that it had no part in.
+    expected = 30 / 301
+    error = np.sqrt(expected * (1 - expected) * (1 / m + 1 / (n + 2)) / draws)
+    assert abs(np.mean(found) - expected) < 3 * error
 
 
 def test_more_symbols_than_columns_share_them():

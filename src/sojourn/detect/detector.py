@@ -40,6 +40,7 @@ Blocks = dict[str, Floats]
 
 NOVEL = 300.0  # what one novel symbol takes off a score: more than all other evidence
 LEAST_IN_FOLD = 10  # sequences; with many folds of few, false alarms would be too rare
+PER_PASS = 1000  # sequences scored at a time
 RARE = 0.02  # unless more normal sequences than this have symbols that other folds have not seen
 
 
@@ -133,10 +134,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if not isinstance(self.model, SequenceModel):
             shown = getattr(self.model, "__name__", type(self.model).__name__)
             raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
-        if not self.refit:
+        refit, rate = (
+            self.refit,
+            check_rate("contamination", self.contamination, "normal sequences"),
+        )
+        if not refit:
             check_is_fitted(self.model)
-        rate = check_rate("contamination", self.contamination, "normal sequences")
-        refit = self.refit
         given: Any = self.model._training_data(X, lengths, None) if refit else None
         if refit and not isinstance(given, Sequences):
             raise SojournError("X is a scan; a detector is fitted on sequences in memory")
@@ -154,8 +157,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         folds = np.random.default_rng(0).permutation(n) % cv
         # What each fold has seen; a model that was fitted before has seen all of its vocabulary.
         rests = [sequences[folds != fold] for fold in range(cv)]
-        all_seen = np.ones(len(self.vocabulary_), dtype=bool)
-        self.seen_ = np.array([seen_symbols(rest) if refit else all_seen for rest in rests])
+        self.seen_ = np.array([seen_symbols(rest) | (not refit) for rest in rests])
         self.fold_models_: list[SequenceModel] = []
         self.whitenings_: list[dict[str, Whitening]] = []
         self.contexts_ = [learn_contexts(part) for part in (*rests, sequences)]
@@ -173,19 +175,20 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             found = self._views(fold, held[fold]) if self.method == "combined" else {}
             for name, values in found.items():
                 own.setdefault(name, np.empty(n))[folds == fold] = values
-        counts = np.concatenate([h.novel_counts(self.seen_[f]) for f, h in enumerate(held)])
-        self.novel_weight_ = NOVEL if (counts > 0).mean() <= RARE else 0.0
-        scores = np.empty(n)
+        scores, novel = np.empty(n), np.empty(n)
+        for fold, seen in enumerate(self.seen_):
+            novel[folds == fold] = held[fold].novel_counts(seen)
+        self.novel_weight_ = NOVEL if (novel > 0).mean() <= RARE else 0.0
         if self.method == "combined":
             self.evidence_: Evidence = learn_evidence(own)
-            scores = self.evidence_.score()
+            scores = self.evidence_.training_scores()
         else:
             models = [self._fold_model(fold) for fold in range(cv)]
             scale_distances(models, self.whitenings_, [part.known for part in held])
             for fold in range(cv):
-                scores[folds == fold] = self._score(fold, held[fold])
+                scores[folds == fold] = self._raw_score(fold, held[fold])
         self.centre_ = float(np.median(scores)) if self.method == "typicality" else 0.0
-        self.calibration_ = Calibration(self._finished(scores, encoded, folds))
+        self.calibration_ = Calibration(self._finished(scores, novel))
         self.typical_ = typical(sequences, self.calibration_.scores)
         pairs = [(self._fold_model(fold), part.known) for fold, part in enumerate(held)]
         rows = [row for pair in pairs for row in observed(*pair)]
@@ -278,11 +281,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
             shares = [now.evidence_.shares(now._views(fold, one)) for fold, one in each]
         found = explain(now.model_, *how, shares, stretch)
-        rows = (encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares)
-        return [
-            Explanation(name, score, p, *why, parts)
-            for name, score, p, why, parts in zip(*rows, strict=True)
-        ]
+        rows = zip(encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares, strict=True)
+        return [Explanation(name, score, p, *why, parts) for name, score, p, why, parts in rows]
 
     def stream(self, rate: float = 1e-3) -> AlarmStream:
         """Alarms while symbols arrive: ``update(symbol)`` returns surprise, p-value and alarm.
@@ -352,26 +352,30 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """Each sequence by the model of one fold, (n,)."""
         folds, scores = self._folds(encoded.known), np.empty(len(encoded.known))
         for fold in np.unique(folds).tolist():
-            scores[folds == fold] = self._score(fold, encoded.pick(folds == fold))
-        return self._finished(scores, encoded, folds)
+            here = np.flatnonzero(folds == fold)
+            for some in np.split(here, range(PER_PASS, len(here), PER_PASS)):
+                scores[some] = self._score(fold, encoded.pick(some))
+        return scores
 
-    def _finished(self, scores: Floats, encoded: Encoded, folds: NDArray[np.int64]) -> Floats:
-        """Scores of all sequences, each by its fold, with what novel symbols take off them."""
+    def _score(self, fold: int, encoded: Encoded) -> Floats:
+        novel = encoded.novel_counts(self.seen_[fold])
+        if self.method != "combined":
+            return self._finished(self._raw_score(fold, encoded), novel)
+        taken = -self._finished(np.zeros(len(novel)), novel)
+        return self.evidence_.score(self._views(fold, encoded), self.calibration_.scores, taken)
+
+    def _finished(self, scores: Floats, novel: NDArray[Any]) -> Floats:
+        """Scores without what novel symbols, so many in each sequence, take off them."""
         if self.method == "typicality":
             scores = -np.abs(scores - self.centre_)
-        if self.unknown != "novel":
-            return scores
-        counts = np.array([encoded.novel_counts(seen) for seen in self.seen_])  # (cv, n)
-        own = counts[folds, np.arange(len(folds))]
-        return np.asarray(scores - self.novel_weight_ * np.log2(1 + own))
+        weight = self.novel_weight_ if self.unknown == "novel" else 0.0
+        return np.asarray(scores - weight * np.log2(1 + novel))
 
     def _views(self, fold: int, encoded: Encoded) -> Blocks:
         parts = (self._fold_model(fold), self.contexts_[fold], self.whitenings_[fold])
         return views(*parts, encoded.seen_by(self.seen_[fold]))
 
-    def _score(self, fold: int, encoded: Encoded) -> Floats:
-        if self.method == "combined":
-            return self.evidence_.score(self._views(fold, encoded))
+    def _raw_score(self, fold: int, encoded: Encoded) -> Floats:
         sequences = encoded.seen_by(self.seen_[fold]).known
         if self.method != "residual":
             log_prob = self._fold_model(fold).score_samples(sequences)
@@ -390,8 +394,5 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
 def sized(model: Any) -> Any:
     """An unfitted model like the fitted one, of the sizes that it has chosen."""
-    fresh = clone(model)
-    if model.has_states:
-        n_states, max_duration = model.params_.duration.shape
-        fresh.set_params(n_states=n_states, max_duration=max_duration)
-    return fresh
+    sizes = model.params_.duration.shape if model.has_states else ()
+    return clone(model).set_params(**dict(zip(("n_states", "max_duration"), sizes, strict=False)))

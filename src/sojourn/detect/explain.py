@@ -164,21 +164,21 @@ def _of_contexts(
     """Symbols, or an end, after a past that normal sequences have often and never continue so."""
     after, one = contexts.follows(encoded), encoded.given
     for t in np.argsort(-after.novelty, kind="stable")[:MOST_CONTEXTS].tolist():
-        depth, last = int(after.depth[t]), t == len(one.codes)
-        times = int(after.times[t])
+        depth, times, last = int(after.depth[t]), int(after.times[t]), t == len(one.codes)
         if depth < 1 or times < 10 or (not last and novel[t]):
             continue
         past = one.codes[max(t - depth, 0) : t].tolist()
         words = ["the start"] * (depth > t) + [str(one.vocabulary[code]) for code in past]
         shown = ", ".join(words if len(words) <= 3 else ["…", *words[-3:]])
-        what = "the sequence ends" if last else f"{one.vocabulary[one.codes[t]]} at step {t + 1}"
-        text = f"{what} after {shown}, which normal sequences have {times:,} times and never"
-        kind, rest = ("end", "end there") if last else ("context", "continue so")
-        place = min(max(t - depth, 0), len(one.codes) - 1), min(t + 1, len(one.codes))
+        kind, what, rest = "end", "the sequence ends", "end there"
         brief = "ends where normal sequences do not"
         if not last:
-            brief = f"{one.vocabulary[one.codes[t]]} where it is not expected"
-        yield Reason(kind, f"{text} {rest}", _odds(1 / (times + 1.0)) + 0.5, *place, brief)
+            symbol = one.vocabulary[one.codes[t]]
+            kind, what, rest = "context", f"{symbol} at step {t + 1}", "continue so"
+            brief = f"{symbol} where it is not expected"
+        text = f"{what} after {shown}, which normal sequences have {times:,} times and never {rest}"
+        place = min(max(t - depth, 0), len(one.codes) - 1), min(t + 1, len(one.codes))
+        yield Reason(kind, text, _odds(1 / (times + 1.0)) + 0.5, *place, brief)
 
 
 def _of_length(norms: Norms, length: int) -> Iterator[Reason]:
@@ -215,10 +215,10 @@ def _of_symbols(norms: Norms, one: Sequences) -> Iterator[Reason]:
         if counts[k] == 0:
             if has[k] > 0.5:
                 share = _percent(min(MOST, np.floor(100 * has[k]) / 100), 0)
-                text = f"{symbol} never occurs; {share} of normal sequences have it by step"
+                text = f"{symbol} never occurs; {share} of normal sequences have it by step "
+                text += f"{by[k] + 1:.0f}"
                 # Missing where nearly all have it is worth more than its small share suggests.
                 weight = max(-z[k], _odds(1 - has[k]))
-                text = f"{text} {by[k] + 1:.0f}"
                 yield Reason("symbol", text, float(weight), brief=f"{symbol} is missing")
             continue
         if has[k] == 0:  # novel
@@ -242,14 +242,12 @@ def _of_surprise(norms: Norms, one: Sequences, steps: Floats, order: list[int]) 
     mean, spread = norms.surprise
     for t in order:
         symbol, p = one.vocabulary[one.codes[t]], float(np.exp(-steps[t]))
-        text = (
-            f"{symbol} at step {t + 1} is surprising: its probability under the model was {p:.1g}"
-        )
+        text = f"is surprising: its probability under the model was {p:.1g}"
         if not np.isfinite(steps[t]):
-            text = f"{symbol} at step {t + 1} is impossible under the model, after what came before"
+            text = "is impossible under the model, after what came before"
         # The distribution of surprises has a long tail: that of the roots is nearer to normal.
         weight = (np.sqrt(min(steps[t], 1e3)) - np.sqrt(mean)) / max(np.sqrt(spread) / 2, 0.1)
-        brief = f"{symbol} where it is not expected"
+        text, brief = f"{symbol} at step {t + 1} {text}", f"{symbol} where it is not expected"
         yield Reason("surprise", text, float(weight), t, t + 1, brief)
 
 
@@ -273,13 +271,10 @@ def _of_stays(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[
             yield Reason("stay", text, -z, start, stop, brief)
         count, total = norms.changes[x, following.state], norms.changes[x].sum()
         if total and count / total < 0.01:
-            text = (
-                f"goes from {names[x]} to {names[following.state]} at step {stop + 1}, as "
-                f"{count:.0f} of {total:.0f} normal transitions from there do"
-            )
-            weight = _odds((count + 0.5) / (total + 1))
             brief = f"goes from {names[x]} to {names[following.state]}"
-            yield Reason("transition", text, weight, stop - 1, stop + 1, brief)
+            share = f"{count:.0f} of {total:.0f} normal transitions from there do"
+            text, weight = f"{brief} at step {stop + 1}, as {share}", (count + 0.5) / (total + 1)
+            yield Reason("transition", text, _odds(weight), stop - 1, stop + 1, brief)
 
 
 def _of_occupancy(norms: Norms, names: list[str], stays: list[Segment]) -> Iterator[Reason]:
@@ -289,12 +284,8 @@ def _of_occupancy(norms: Norms, names: list[str], stays: list[Segment]) -> Itera
     z = abs(np.sqrt(part) - mean) / spread
     for x, name in enumerate(names):
         if much := _outside(part[x], low[x], high[x]):
-            text = (
-                f"spends {_percent(part[x])} of the time in {name}"
-                if part[x]
-                else f"is never in {name}"
-            )
-            text = f"{text}; 99 % of normal sequences spend {much} of the time there"
+            text = f"spends {_percent(part[x])} of the time" if part[x] else "is never"
+            text = f"{text} in {name}; 99 % of normal sequences spend {much} of the time there"
             brief = f"too {'much' if part[x] > high[x] else 'little'} time in {name}"
             yield Reason("state", text, float(z[x]), brief=brief)
 

@@ -109,9 +109,8 @@ def far_values(model: Any, one: Signals) -> Iterator[tuple[str, float, int, int,
                 continue
             start, stop, log_p = stretch
             size = float(away[start:stop].mean())
-            where = (
-                f"at step {start + 1}" if stop == start + 1 else f"from step {start + 1} to {stop}"
-            )
+            one_step = stop == start + 1
+            where = f"at step {stop}" if one_step else f"from step {start + 1} to {stop}"
             names = {model.state_names[x] for x in path[start:stop]}
             state = names.pop() if len(names) == 1 else "each state"
             usual = f"what {state} has" if model.has_states else "what was expected"

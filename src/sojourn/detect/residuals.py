@@ -51,15 +51,14 @@ class Whitening:
     scale: Floats  # (n_columns,)
     # inverse of the shrunk covariance of the scaled columns  (n_columns, n_columns)
     precision: Floats
-    centre: float = 0.0  # mean and standard deviation of the distances of normal sequences
-    spread: float = 1.0  # mean and standard deviation of the distances of normal sequences
+    centre: float = 0.0  # mean of the distances of normal sequences
+    spread: float = 1.0  # their standard deviation
 
     def __post_init__(self) -> None:
         check_arrays(self, mean="float64 n", scale="float64+ n", precision="float64 n n")
         sizes = (self.scale.min(initial=1.0), self.spread)
-        if not (
-            min(sizes) >= ROUNDING and abs(self.centre) + self.spread <= LARGEST
-        ):  # NaN neither
+        fit = min(sizes) >= ROUNDING and abs(self.centre) + self.spread <= LARGEST  # NaN neither
+        if not fit:
             raise SojournError(
                 f"scale and spread of a Whitening must be positive, centre and spread finite; got "
                 f"{sizes[0]}, {self.spread} and {self.centre}"
