@@ -98,11 +98,17 @@ def _ahead(fn: Callable[[P], R], waiting: Iterator[P], threads: int) -> Iterator
 
 def each(fn: Callable[[P], R], parts: Sequence[P], n_jobs: int | None = None) -> list[R]:
     """``[fn(p) for p in parts]``, by threads; ``fn`` releases the interpreter's lock."""
-    # A thread that waited for each result would be woken as often, on a core that is at work.
-    numbered = list(enumerate(parts))
-    found = shared_out(lambda some: {i: fn(p) for i, p in some}, numbered, n_jobs)
-    results = {i: result for each_thread in found for i, result in each_thread.items()}
-    return [results[i] for i in range(len(parts))]
+    threads = min(n_threads(n_jobs), len(parts))
+    if threads <= 1:
+        return [fn(p) for p in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(fn, p) for p in parts]
+        try:  # this thread is woken once, not for each result on a core that is at work
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
+    return [future.result() for future in futures]
 
 
 def shared_out(fn: Callable[[Iterator[P]], R], parts: Sequence[P], n_jobs: int | None) -> list[R]:
