@@ -171,7 +171,7 @@ def evidence(held: Floats, new: Floats, near: Near = None, bounded: bool = False
     Examples
     --------
     >>> evidence(np.arange(99.0), np.array([-1.0, 49.5, 98.5, 150.0]))[:, 0].round(2)
-    array([0.01, 0.7 , 3.03, 7.94])
+    array([0.01, 0.7 , 2.63, 4.86])
     """
     held, new, n = np.clip(held, -MOST, MOST), np.clip(new, -MOST, MOST), len(held) + 1
     ordered = np.sort(held)
