@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
 import numpy as np
 
@@ -46,9 +45,9 @@ OTHER_RIDGES = (0.0, 5.0)  # times the usual one, tried for the best size and ra
 # The largest rank; a step with operators that symbols share takes the cube of it.
 MAX_RANK, MAX_SHARED_RANK = RANKS[-1], 64
 MOST_CONTEXTS = 4_000
-# From this many symbols on trees may read classes of them; the first trees have as many times fewer
-# contexts, and as many finer sizes than the sample's best are compared on all data.
-CLASSES_FROM, FEWER, FINER = 1024, 4, 1
+# From this many symbols on trees may read classes of them; the first trees have at most so many
+# times fewer contexts.
+CLASSES_FROM, FEWER = 1024, 4
 LARGE = 1 << 22  # entries of a table
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
@@ -130,9 +129,6 @@ def choose_trees(
     share = (training.n_total + heldout.n_total) / max(training.n_total, 1)
     trials = tuple(replace(trial, split_at=trial.split_at * share) for trial in search.trials)
     kept = _contenders(trials, n_symbols, counted.is_all) if trials else (sizes[0] * share,)
-    if reads is not None and not counted.is_all:
-        finer = (size * share for size in SIZES if size * share < min(kept))
-        kept = (*kept, *islice(finer, FINER))
     full = bool(trials) and search.chosen.rank == ranks[-1] and search.best.weight == 1.0
     if full and counted.is_all:
         kept = _likeliest(kept, share, search, counts, everything, n_jobs, seed)

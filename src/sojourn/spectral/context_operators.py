@@ -304,8 +304,8 @@ def _shared(scaled: _Scaled, noise: float, least: float, seed: int) -> tuple[Flo
     seen = np.bincount(scaled.symbol, sums, n_o)
     order, step = np.argsort(-seen, kind="stable"), max(BLOCK // (k * k), 1)
     first, *rest = np.split(order, np.arange(step, n_o, step))  # the most frequent ones decide
-    K = scaled.of(first).reshape(len(first), -1)
-    X = K / np.sqrt(np.maximum(seen[first], 0.5))[:, None]
+    X, root = scaled.of(first).reshape(len(first), -1), np.sqrt(np.maximum(seen[first], 0.5))
+    X /= root[:, None]
     _, s, basis = leading_svd(X, min(MAX_SHARED, *X.shape), seed)
     s = s[: len(basis)]
     a, b = noise**2 * np.array(X.shape)
@@ -314,7 +314,7 @@ def _shared(scaled: _Scaled, noise: float, least: float, seed: int) -> tuple[Flo
     shrunk[0] = 1.0  # how frequent symbols are
     kept = shrunk > 0
     modes = np.full((n_o, int(kept.sum()) + 1), least)
-    modes[first, :-1] = K @ basis[kept].T
+    modes[first, :-1] = X @ basis[kept].T * root[:, None]
     for some in rest:
         modes[some, :-1] = scaled.of(some).reshape(len(some), -1) @ basis[kept].T
     average = np.eye(1, k * k)  # the first direction is the same in all states
