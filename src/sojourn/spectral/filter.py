@@ -139,6 +139,7 @@ def run_filter(
 def _move(state, at, to, moves, m, modes, shared, emit, k, code, scale):  # type: ignore[no-untyped-def]
     """The row at `at` moved by the matrix that starts at `m` (negative: shared), to `to`.
 
+    With `emit` only the state is: `_emit` writes what it predicts.
     `state` and `moves` are flat, and places in them unsigned: so the loops below run in vectors.
     """
     rows = np.uint64(k)
@@ -161,7 +162,6 @@ def _move(state, at, to, moves, m, modes, shared, emit, k, code, scale):  # type
             for j in range(width):
                 low = a * moves[m0 + j] + b * moves[m1 + j]
                 state[to + j] += low + c * moves[m2 + j] + d * moves[m3 + j]
-    _emit(state, to, emit, k)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -187,13 +187,6 @@ def _predicted(state, at, k, n_o, counted, epsilon):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _restart(state, at, restart, context, emit, k):  # type: ignore[no-untyped-def]
-    for j in range(restart.shape[1]):
-        state[at + np.uint64(j)] = restart[context, j]
-    _emit(state, at, emit, k)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _filter(  # type: ignore[no-untyped-def]
     moves, modes, shared, emit, start, restart, k, n_o, counted, n_t, epsilon, astray,
     codes, starts, stops, contexts, fresh, prob, last, states,
@@ -204,11 +197,9 @@ def _filter(  # type: ignore[no-untyped-def]
     n_matrices = len(moves) // size // n_t
     for i in range(len(starts)):
         at, to = np.uint64(0), np.uint64(width)
-        if fresh[i]:
-            for j in range(width):
-                state[j] = start[j]
-        else:
-            _restart(state, at, restart, contexts[starts[i]], emit, k)
+        for j in range(width if fresh[i] else restart.shape[1]):
+            state[j] = start[j] if fresh[i] else restart[contexts[starts[i]], j]
+        _emit(state, at, emit, k)
         for p in range(starts[i], stops[i]):
             for j in range(states.shape[1] if len(states) else 0):
                 states[p, j] = state[at + np.uint64(j)]
@@ -228,7 +219,9 @@ def _filter(  # type: ignore[no-untyped-def]
                 m = (min(contexts[p], n_t - 1) * n_matrices + m) * size
                 _move(state, at, to, moves, m, modes, shared, emit, k, code, 1.0 / q)
             else:
-                _restart(state, to, restart, contexts[p + 1], emit, k)
+                for j in range(restart.shape[1]):
+                    state[to + np.uint64(j)] = restart[contexts[p + 1], j]
+            _emit(state, to, emit, k)
             at, to = to, at
         for j in range(width):
             last[i, j] = state[at + np.uint64(j)]
