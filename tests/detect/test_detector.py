@@ -281,6 +281,16 @@ def test_alarms_of_a_stream_come_at_about_their_rate():
     assert (again.n_seen, stream.n_seen) == (1, len(normal))
 
 
+def test_alarms_of_a_model_without_states_come_at_about_their_rate():
+    # Surprises of folds differ a little from those of the model: compared with these there were
+    # half as many alarms as asked for.
+    p = sj.Params.random(2, 4, 6, rng=42)
+    detector = sj.AnomalyDetector(sj.SpectralHSMM()).fit(p.sample(450, 100, rng=1))
+    stream = detector.stream(rate=0.01)
+    alarms = sum(stream.update(symbol).alarm for symbol in p.sample(1, 50_000, rng=2)[0])
+    assert 50_000 * 0.01 / 1.5 < alarms < 50_000 * 0.01 * 1.5
+
+
 def test_a_stream_of_novel_and_missing_symbols(detector, tmp_path):
     detector.save(tmp_path / "d.sojourn")
     again = sj.load(tmp_path / "d.sojourn").stream()

@@ -37,6 +37,7 @@ SETTLED = 30  # steps after which the recent mean has forgotten where it started
 SIZE = 4096  # values kept of each distribution, dense where they are high
 LEVEL = 2000  # highest steps of normal data, a tenth at most, that drawn ones replace
 DRAWN = (400, 1000)  # sequences that are drawn, and their length
+KNOWN = 0.01  # nats per step by which a model knows what it has seen better than what it has not
 
 
 class Step(NamedTuple):
@@ -131,11 +132,9 @@ def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
 
 
 def seen_and_drawn(model: Any, sequences: Sequences) -> tuple[list[Floats], list[Floats]]:
-    """Surprises of the sequences a model with states was fitted on, and of what it draws."""
-    if not model.has_states:
-        return [], []
-    drawn = model.sample(*DRAWN, random_state=0)
-    return list(observed(model, sequences)), list(observed(model, drawn))
+    """Surprises of the sequences a model was fitted on, and of what one with states draws."""
+    drawn = model.sample(*DRAWN, random_state=0) if model.has_states else None
+    return list(observed(model, sequences)), list(observed(model, drawn)) if drawn else []
 
 
 def learn_steps(
@@ -146,13 +145,17 @@ def learn_steps(
     Steps of one state and symbol have nearly one surprise, which differs a little from fold to
     fold: single steps are compared with those of the model of all sequences. Means of steps are
     not so, and would be too low where the model has seen the sequences. `drawn` are surprises of
-    sequences that the model has drawn.
+    sequences that the model has drawn. Without these all are compared with what the model has seen,
+    unless it knows that better than what it has not.
     """
     rows, own, drawn = (
         [np.minimum(row, MOST_SURPRISE) for row in some if len(row)] for some in (rows, own, drawn)
     )
     rows = rows or [np.zeros(1)]
     own = own or rows
+    if not drawn:
+        known = np.concatenate(own).mean() < np.concatenate(rows).mean() - KNOWN
+        rows, own = (rows, rows) if known else (own, own)
     every = np.concatenate(rows)
     usual = float(every.mean())
     later, after = _settled(rows, usual)
