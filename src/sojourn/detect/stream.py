@@ -134,7 +134,8 @@ def observed(model: Any, sequences: Sequences) -> Iterator[Floats]:
 def seen_and_drawn(model: Any, sequences: Sequences) -> tuple[list[Floats], list[Floats]]:
     """Surprises of the sequences a model was fitted on, and of what one with states draws."""
     drawn = model.sample(*DRAWN, random_state=0) if model.has_states else None
-    return list(observed(model, sequences)), list(observed(model, drawn)) if drawn else []
+    of_drawn = [] if drawn is None else list(observed(model, drawn))
+    return list(observed(model, sequences)), of_drawn
 
 
 def learn_steps(

@@ -21,12 +21,13 @@ from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.em.em import EMResult
 from sojourn.em.predictive import cluster_pasts
-from sojourn.em.recovery import flat_around, k_means
+from sojourn.em.recovery import flat_around
 from sojourn.em.start import with_tails_and_ends
 from sojourn.em.subsample import draw_samples
 from sojourn.emissions.base import Emission, column_moments
 from sojourn.exact.params import Params
 from sojourn.scale.threads import in_order
+from sojourn.spectral.classes import k_means
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -84,7 +85,7 @@ def quantised(signals: Signals, n_codes: int, changes: bool, rng: np.random.Gene
         spread = steps.std(axis=0)
         features = np.hstack([features, steps / np.where(spread > 0.0, spread, 1.0)])
     n_codes = min(n_codes, len(np.unique(features[: 64 * n_codes], axis=0)))
-    found = k_means(features, None, n_codes, 1, rng, max_iter=50)
+    found = k_means(features, None, n_codes, int(rng.integers(2**31)), max_iter=50)
     return np.asarray(found.labels_, np.int32)
 
 

@@ -24,8 +24,8 @@ from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.trees import BY_LENGTH, cut, lay_out, locate, positions
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
-from sojourn.em.recovery import k_means
 from sojourn.exact.params import Params
+from sojourn.spectral.classes import k_means
 from sojourn.spectral.operators import scaled_svd
 
 Floats = NDArray[np.float64]
@@ -111,7 +111,8 @@ def _clustered(
     if len(used) <= n_clusters:
         clusters[used] = np.arange(len(used))
         return clusters
-    clusters[used] = k_means(points[used], weights[used], n_clusters, CLUSTERINGS, rng).labels_
+    seed = int(rng.integers(2**31))
+    clusters[used] = k_means(points[used], weights[used], n_clusters, seed, CLUSTERINGS).labels_
     return clusters
 
 

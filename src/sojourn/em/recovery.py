@@ -16,15 +16,12 @@ Durations and transitions are left to EM, which finds them from flat ones once e
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from sojourn.data.sequences import Sequences
 from sojourn.exact.params import Params
+from sojourn.spectral.classes import k_means
 from sojourn.spectral.operators import inverse
 
 Array = NDArray[np.float64]
@@ -75,24 +72,8 @@ def recover_emission(
     ]
     points = np.concatenate([points for points, _ in pooled])
     weights = np.concatenate([weights for _, weights in pooled])
-    return _on_simplex(k_means(points, weights, n_states, CLUSTERINGS, rng).cluster_centers_)
-
-
-def k_means(
-    points: Any,
-    weights: NDArray[Any] | None,
-    n_clusters: int,
-    n_init: int,
-    rng: np.random.Generator,
-    max_iter: int = 300,
-) -> Any:
-    """Clusters of weighted points; by one thread, if bits matter: several add up in any order."""
-    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
-
     seed = int(rng.integers(2**31))
-    means = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=seed)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return means.fit(points, sample_weight=weights)  # equal points may make fewer clusters
+    return _on_simplex(k_means(points, weights, n_states, seed, CLUSTERINGS).cluster_centers_)
 
 
 def _commuting(M_LoR: Array, rank: int) -> tuple[Array, Array, Array]:

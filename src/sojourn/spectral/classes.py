@@ -14,9 +14,11 @@ symbol keeps its operator and its probabilities.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -30,8 +32,6 @@ GAP = 4  # steps within which symbols stand together
 
 def learn_classes(pieces: Pieces, n_symbols: int, seed: int = 0) -> Codes:
     """For each symbol the most frequent one of its class."""
-    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
-
     codes, owner = pieces.codes, np.repeat(np.arange(len(pieces)), pieces.ends - pieces.begins)
     A = sp.csr_array((n_symbols, n_symbols), dtype=np.float64)
     for gap in range(1, GAP + 1):
@@ -44,12 +44,27 @@ def learn_classes(pieces: Pieces, n_symbols: int, seed: int = 0) -> Codes:
     rows = np.hstack([U[:, 1:], Vt[1:].T]) * np.tile(s[1 : U.shape[1]], 2)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     seen = np.bincount(codes[codes >= 0], minlength=n_symbols)
-    means = KMeans(min(N_CLASSES, n_symbols), n_init=1, max_iter=20, random_state=seed)
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        label = means.fit(rows, sample_weight=seen).labels_
+    n = min(N_CLASSES, n_symbols)
+    with threadpool_limits(1):
+        label = k_means(rows, seen, n, seed, max_iter=20).labels_
     order = np.argsort(seen, kind="stable").astype(np.int32)
-    stands = np.zeros(means.n_clusters, np.int32)
+    stands = np.zeros(n, np.int32)
     stands[label[order]] = order  # the last one written is the most frequent
-    alone = seen * means.n_clusters > seen.sum()  # as frequent as classes are on average
+    alone = seen * n > seen.sum()  # as frequent as classes are on average
     return np.where(alone, np.arange(n_symbols, dtype=np.int32), stands[label])
+
+
+def k_means(
+    points: Any,
+    weights: NDArray[Any] | None,
+    n_clusters: int,
+    seed: int,
+    n_init: int = 1,
+    max_iter: int = 300,
+) -> Any:
+    """Clusters of weighted points; by one thread, if bits matter: several add up in any order."""
+    from sklearn.cluster import KMeans  # takes as long to load as all of sojourn
+
+    means = KMeans(n_clusters, n_init=n_init, max_iter=max_iter, random_state=seed)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return means.fit(points, sample_weight=weights)  # equal points may make fewer clusters
