@@ -624,22 +624,6 @@ def test_progress_is_for_terminals_only(folder, tmp_path, capsys, monkeypatch):
     assert len(capsys.readouterr().err) > len(silent)
 
 
-def test_help_is_quick():
-    """By the processor's time, since the machine may be busy."""
-    resource = pytest.importorskip("resource")
-
-    def spent():
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return usage.ru_utime + usage.ru_stime
-
-    seconds = []
-    for _ in range(3):
-        before = spent()
-        new_process("--help")
-        seconds.append(spent() - before)
-    assert min(seconds) < 0.3
-
-
 # ---- time and forecasts -------------------------------------------------------------------------
 
 

@@ -32,9 +32,9 @@ def table(path):
 
 
 def medians(folder):
-    """Median error and seconds by size, method and N."""
+    """Median error by size, method and N."""
     return {
-        (row["size"], row["method"], int(row["n"])): (float(row["median"]), float(row["seconds"]))
+        (row["size"], row["method"], int(row["n"])): float(row["median"])
         for row in table(folder / "errors.csv")
     }
 
@@ -69,21 +69,19 @@ def test_effects_have_the_direction_that_the_full_run_finds(folder):
     found = medians(folder)
     for size in ("3 2 2", "5 4 6"):
         for method in ("pooled", "spectral"):
-            assert found[size, method, 2000][0] < found[size, method, 200][0] / 1.2
-        assert found[size, "hsmm", 200][0] < found[size, "spectral", 200][0] / 1.2
-        assert found[size, "hsmm", 200][0] < 1.5 * found[size, "bound", 200][0]
-        assert found[size, "spectral", 2000][0] < found[size, "pooled", 2000][0] / 1.2
+            assert found[size, method, 2000] < found[size, method, 200] / 1.2
+        assert found[size, "hsmm", 200] < found[size, "spectral", 200] / 1.2
+        assert found[size, "hsmm", 200] < 1.5 * found[size, "bound", 200]
+        assert found[size, "spectral", 2000] < found[size, "pooled", 2000] / 1.2
     # At (3, 2, 2) two windows of two symbols say it all, and 200 sequences are few for contexts.
-    assert found["5 4 6", "spectral", 200][0] < found["5 4 6", "pooled", 200][0] / 1.2
-    # 40 iterations against a fit of hundredths of a second: a factor of two on so few sequences
-    assert found["5 4 6", "pooled", 200][1] < found["5 4 6", "em", 200][1]
-    assert found["5 4 6", "pooled", 2000][0] > 2 * found["3 2 2", "pooled", 2000][0]
+    assert found["5 4 6", "spectral", 200] < found["5 4 6", "pooled", 200] / 1.2
+    assert found["5 4 6", "pooled", 2000] > 2 * found["3 2 2", "pooled", 2000]
 
 
 def test_linear_windows_equal_theorem_1s_where_two_symbols_are_enough(folder):
     found = medians(folder)
     for n in QUICK.training:
-        assert found["3 2 2", "linear", n][0] == found["3 2 2", "pooled", n][0]
+        assert found["3 2 2", "linear", n] == found["3 2 2", "pooled", n]
     assert not linear_fits((5, 4, 6))
     assert ("5 4 6", "linear", 200) not in found
 

@@ -332,12 +332,11 @@ def test_workers_with_too_little_memory_are_one_sentence_and_the_checkpoint_is_c
     monkeypatch.setattr(dask_pass, "PATIENCE", 2.0)
     path, how_to_fit = tmp_path / "checkpoint", {"init": TRUTH, "tol": 0.0}
     HSMM(2, 3, max_iter=2, **how_to_fit).fit(eight, checkpoint=path)
-    kept, began = path.read_bytes(), time.monotonic()
+    kept = path.read_bytes()
     with pytest.raises(SojournError, match="all 2 workers of the cluster have paused"):
         HSMM(2, 3, max_iter=4, **how_to_fit).fit(
             eight, client=cramped, checkpoint=path, resume=True
         )
-    assert time.monotonic() - began < 15  # patience here is 2 s, and 14 s outside of tests
     assert path.read_bytes() == kept
 
 
@@ -377,10 +376,8 @@ def test_a_cluster_that_is_lost_is_one_sentence_and_the_checkpoint_is_complete(
     }[how]
     timer = threading.Timer(0.7, lose)
     timer.start()
-    began = time.monotonic()
     with pytest.raises(SojournError, match=r"the cluster was lost: its (client|scheduler)"):
         Partitions.of(eight, client=client).run(Slower())
-    assert time.monotonic() - began < 15  # patience here is 2 s, and 14 s outside of tests
     timer.join()
     resumed = HSMM(2, 3, max_iter=4, **how_to_fit)
     with pytest.raises(SojournError, match="the cluster was lost"):  # nor is it asked again
