@@ -166,7 +166,9 @@ def test_what_is_impossible_stays_so_until_reset():
 def test_a_reset_stream_is_a_new_one(name):
     stream = MODELS[name].stream()
     first = stream.update_many(HELD[0])
-    assert np.array_equal(stream.reset().update_many(HELD[0]), first)
+    reset, horizon = stream.reset(), 1 if name == "tree" else 3
+    assert np.array_equal(reset.predict(horizon), MODELS[name].stream().predict(horizon))
+    assert np.array_equal(reset.update_many(HELD[0]), first)
 
 
 @every_model
@@ -182,6 +184,8 @@ def test_a_restored_stream_goes_on_to_the_bit(name):
         other.update_many(HELD[3])  # whatever it has seen before is forgotten
         other.restore(json.loads(text))
         assert other.n_seen == t
+        horizon = 1 if name == "tree" else 3
+        assert np.array_equal(other.predict(horizon), stream.predict(horizon))
         assert other.update_many(symbols[t:]).tolist() == expected[t:].tolist()
         assert other.snapshot()["model"] == stream.snapshot()["model"]
 

@@ -178,14 +178,14 @@ class OnlineScorer(ABC):
         intact = intact and type(seen) is int and 0 <= seen <= MOST_SEEN
         if not (intact and self._valid(state.astype(np.float64), seen)):
             raise SojournError("the snapshot is damaged: no stream can have its state")
-        self._set_state(state.astype(np.float64))
         self.n_seen = seen
+        self._set_state(state.astype(np.float64))
         return self
 
     def reset(self) -> Self:
         """Start a new sequence."""
-        self._set_state(self._start)
         self.n_seen = 0
+        self._set_state(self._start)
         return self
 
     def fork(self) -> Self:
@@ -241,7 +241,7 @@ class OnlineScorer(ABC):
 
     @abstractmethod
     def _set_state(self, state: Floats) -> None:
-        """Make such a row the state, in arrays that no other scorer has."""
+        """Make such a row the state after `n_seen` symbols, in arrays that no other scorer has."""
 
     @abstractmethod
     def _tables(self) -> list[NDArray[Any]]:
