@@ -145,6 +145,18 @@ def test_the_first_steps_of_a_spectral_model_are_its_predictions():
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
 
 
+def test_waits_of_sequences_do_not_depend_on_those_beside_them():
+    data = sj.Params.random(2, 3, 3, rng=0).sample(300, 40, rng=1)
+    rows = [data[0][:2], data[1][:30]]
+    for algorithm in ("contexts", "per_step"):  # steps of the latter have their own operators
+        model = sj.SpectralHSMM(2, 3, algorithm=algorithm, rank=4).fit(data)
+        both = model.time_to(rows, symbol=1).probabilities
+        for row, p in zip(rows, both, strict=True):
+            alone = model.time_to([row], symbol=1).probabilities[0]
+            # what is left out at the end is up to 1e-9
+            np.testing.assert_allclose(p[: len(alone)], alone[: len(p)], rtol=1e-9, atol=1e-9)
+
+
 def test_means_and_quantiles_of_a_geometric_wait():
     p = 0.02 * 0.98 ** np.arange(50)[None]
     wait = TimeTo(p, 1 - p.sum(axis=1), np.zeros(1), 2.0, "hours")

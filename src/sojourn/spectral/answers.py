@@ -149,12 +149,9 @@ def ahead(
 def _further(model: Model, row: Floats, p: Floats, t: int, steps: int) -> Floats:
     """Distribution `steps` after the next outcome, which has distribution `p`, at step t."""
     n_o, filter = model.n_symbols, model.filter
-    rank = model.emission(0).shape[1]
+    rank = model.emission(0).shape[1]  # or an error: a context tree alone looks one step ahead
     assert filter is not None
-    raw = row[filter.k : filter.k + n_o]
-    # The expected state after the next symbol: Σ_o p(o) v M_o / q_o
-    weights = np.where(raw >= filter.epsilon, p[:n_o] / np.maximum(raw, filter.epsilon), 0.0)
-    state = row[None, :rank] @ model.combined(weights, t)
+    state = moved_by(model, row, p[:n_o], t)
     alive = 1.0 - p[n_o] if model.ends else 1.0
     own = min(steps - 1, max(filter.n_t - 1 - t, 0))  # steps with operators of their own
     for s in (*range(t + 1, t + 1 + own), None):
@@ -172,6 +169,16 @@ def _further(model: Model, row: Floats, p: Floats, t: int, steps: int) -> Floats
         out = out * alive
         out[n_o] += 1.0 - alive
     return out
+
+
+def moved_by(model: Model, row: Floats, p: Floats, t: int) -> Floats:
+    """The expected state after the symbol of step t, Σ_o p(o) v M_o / q_o, (1, rank)."""
+    n_o, filter = model.n_symbols, model.filter
+    assert filter is not None
+    raw = row[filter.k : filter.k + n_o]
+    weights = np.where(raw >= filter.epsilon, p / np.maximum(raw, filter.epsilon), 0.0)
+    A = model.combined(weights, t)
+    return row[None, : len(A)] @ A
 
 
 class Walk:

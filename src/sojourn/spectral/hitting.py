@@ -6,7 +6,7 @@ import numpy as np
 
 from sojourn.data.sequences import Sequences
 from sojourn.exact.hitting import MOST, RARE, Hits
-from sojourn.spectral.answers import Floats, in_chunks, next_of_chunk
+from sojourn.spectral.answers import Floats, in_chunks, moved_by, next_of_chunk
 from sojourn.spectral.models import Model
 
 
@@ -14,7 +14,12 @@ def first_hits(
     model: Model, sequences: Sequences, target: int, most: int = MOST, n_jobs: int | None = None
 ) -> Hits:
     """Distribution of the first step with a symbol; of the end where `target` is n_symbols."""
-    found = list(in_chunks(_chunk_hits, model, sequences, n_jobs, target=target, most=most))
+    parts, options = [sequences], {"target": target, "most": most}
+    if model.filter is not None and model.filter.n_t > 1:  # operators depend on the length so far
+        parts = [sequences[i : i + 1] for i in range(len(sequences))]
+    found = [
+        hits for part in parts for hits in in_chunks(_chunk_hits, model, part, n_jobs, **options)
+    ]
     n_steps = max(len(part[0]) for part in found)
     rows = [np.pad(np.stack(f, 1), ((0, 0), (0, n_steps - len(f)))) for f, *_ in found]
     later, never, symbols = (np.concatenate([part[i] for part in found]) for i in (1, 2, 3))
@@ -30,11 +35,8 @@ def _chunk_hits(
     rank = model.emission(0).shape[1]
     assert filter is not None
     others = (np.arange(n_o) != target).astype(np.float64)
-    raw = np.maximum(rows[:, filter.k : filter.k + n_o], filter.epsilon)
-    weights = np.where(raw > filter.epsilon, p[:, :n_o] / raw, 0.0) * others
-    # The expected state after a next symbol that is not counted: Σ_o p(o) v M_o / q_o
-    steps = zip(rows[:, :rank], weights, lengths.tolist(), strict=True)
-    states = np.stack([row @ model.combined(weight, t) for row, weight, t in steps])
+    steps = zip(rows, p[:, :n_o] * others, lengths.tolist(), strict=True)
+    states = np.concatenate([moved_by(model, row, q, t) for row, q, t in steps])
     first, alive, never = [], np.ones(len(rows)), np.zeros(len(rows))
     symbols = np.zeros((len(rows), n_o))
     for h in range(most):
