@@ -1,5 +1,7 @@
 """Tables of counts: narrow where numbers fit, and the same whichever way they were made."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,14 @@ def test_sums_of_narrow_and_wide_tables_do_not_overflow():
     assert as_dict(narrow + wide) == {1: most, 5: most + 2**31, 2**40: 2**33}
     assert as_dict(wide + narrow) == as_dict(narrow + wide)
     assert as_dict(narrow + narrow + narrow) == {1: 3 * most, 5: 3 * most}
+
+
+def test_joined_cells_are_put_aside_before_they_overflow():
+    parts = [cells(1) for _ in range(5)]
+    for part in parts:
+        part.cells[0] = part.n = 2**30
+    found = reduce(lambda a, b: a.joined(b), parts)
+    assert as_dict(found.sorted()) == {0: 5 * 2**30}
 
 
 @pytest.mark.parametrize("n_cells", [10, 2**40])

@@ -154,6 +154,9 @@ class Cells:
         """Count keys."""
         self.n += len(keys)
         _count_keys(self.cells, keys)
+        self._put_aside()
+
+    def _put_aside(self) -> None:
         if self.n > MAX_COUNT:
             self.full, self.cells, self.n = [self.sorted()], np.zeros_like(self.cells), 0
 
@@ -162,6 +165,7 @@ class Cells:
         both = Cells(0)
         both.full, both.n = self.full + other.full, self.n + other.n
         both.cells = self.cells + other.cells
+        both._put_aside()
         return both
 
     def sorted(self) -> Table:
