@@ -560,6 +560,12 @@ def test_sequences_too_short_are_used_for_what_they_can_give(algorithm):
         assert first.tolist() == [0, 1, 0, 0, 0, 0, 5, 0, 0]
 
 
+@pytest.mark.parametrize("algorithm", ["pooled", "per_step"])
+def test_windows_that_are_nowhere_complete_are_named(algorithm):
+    with pytest.raises(SojournError, match=r"windows \(0,\) on both sides of a symbol"):
+        SpectralHSMM(1, 2, algorithm=algorithm).fit([[0, None, 0, 0]])
+
+
 def test_a_symbol_that_was_not_seen():
     model = SpectralHSMM(2, 2).fit(words(TRAIN))
     new = [["climb", "level"], ["level", "hover", "climb"]]
