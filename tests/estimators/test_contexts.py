@@ -252,3 +252,14 @@ def test_a_context_tree_that_is_not_fitted_says_so():
             getattr(sj.ContextTree(), ask)(*([] if ask in ("sample", "stream") else [HELD]))
     with pytest.raises(sj.SojournError, match="unknown is 'skip'"):
         sj.ContextTree(unknown="skip").fit(ROWS)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_one_sequence_is_learned_from_even_if_its_id_is_one_to_be_held_out(ends):
+    codes, scores = np.tile([0, 1, 1], 60), set()
+    for name, is_held in ((0, False), (2, True)):
+        one = sj.Sequences(codes, [0, 180], np.arange(2), np.array([name]))
+        model = sj.SpectralHSMM(ends=ends).fit(one)
+        assert bool(model.moments_.heldout.n_total) == is_held
+        scores.add((model.score(one), model.partial_fit(one).score(one)))
+    assert len(scores) == 1

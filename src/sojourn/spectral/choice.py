@@ -102,6 +102,8 @@ def choose_trees(
 
     Those of a large alphabet read its symbols, or classes of them (`reads`), whichever is better.
     """
+    if not len(sample.training):  # of few sequences all may be held out: then none is
+        sample = replace(sample, training=sample.heldout, heldout=Pieces.none())
     usual, heldout = sample.usual(), sample.heldout
     counted = usual if reads is None else sample
     training, everything = usual.training, usual.training + heldout
@@ -224,6 +226,9 @@ def learn_contexts(
     `planned` is what `choose_trees` left to be compared; without it trees are used as they are.
     """
     fine = moments.counts.trees
+    if not moments.counts.pairs.keys.size:  # all was held out: then nothing is
+        counted = count_contexts(moments.heldout, fine, n_jobs)
+        moments = replace(moments, counts=counted, heldout=Pieces.none())
     sizes = planned.sizes if planned else (0.0,)
     search = Search.of(moments.heldout, moments.counts, ends)
     # Where nothing was held out to compare by: a small model, half of the mixture.
