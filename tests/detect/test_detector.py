@@ -101,6 +101,12 @@ def test_odd_sequences_are_found_and_explained(detector):
     assert f"p-value {first.pvalue:.2g}" in str(first)
 
 
+def test_places_of_reasons_lie_in_an_empty_sequence_too():
+    rows = [row[: 2 + i % 7] for i, row in enumerate(TRAIN)]
+    found = sj.AnomalyDetector(sj.SpectralHSMM(ends=True)).fit(rows).explain([[]])[0]
+    assert [(r.start, r.stop) for r in found.reasons if r.kind == "end"] == [(0, 0)]
+
+
 def test_a_long_stay_is_a_reason():
     a, b = [0] * 5, [1] * 5
     rng = np.random.default_rng(0)

@@ -49,6 +49,12 @@ def test_rare_symbols_teach_what_comes_next(model):
     assert model.score(TEST) > -6.9
 
 
+def test_symbols_with_no_neighbours_have_no_classes_to_learn():
+    codes = np.random.default_rng(0).integers(1100, size=1500)
+    data = sj.Sequences.from_lists(codes[:, None].tolist(), vocabulary=range(1100))
+    assert sj.SpectralHSMM(ends=True).fit(data).score(data) > -4.0  # a symbol of log 1100, an end
+
+
 def test_small_alphabets_are_read_as_they_are():
     data = sj.Params.random(2, 2, 5, rng=0).sample(100, 50, rng=1)
     assert sj.SpectralHSMM().fit(data).trees_.reads is None

@@ -177,7 +177,7 @@ def _of_contexts(
             kind, what, rest = "context", f"{symbol} at step {t + 1}", "continue so"
             brief = f"{symbol} where it is not expected"
         text = f"{what} after {shown}, which normal sequences have {times:,} times and never {rest}"
-        place = min(max(t - depth, 0), len(one.codes) - 1), min(t + 1, len(one.codes))
+        place = max(min(t - depth, len(one.codes) - 1), 0), min(t + 1, len(one.codes))
         yield Reason(kind, text, _odds(1 / (times + 1.0)) + 0.5, *place, brief)
 
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.trees import Codes
-from sojourn.spectral.operators import leading_svd
+from sojourn.spectral.operators import inverse_root, leading_svd
 
 N_CLASSES, RANK = 64, 32
 GAP = 4  # steps within which symbols stand together
@@ -40,7 +40,8 @@ def learn_classes(pieces: Pieces, n_symbols: int, seed: int = 0) -> Codes:
         A = A + sp.csr_array((np.ones(len(pairs[0])), pairs), A.shape)
     sums = [np.asarray(A.sum(axis=axis), np.float64) for axis in (1, 0)]
     a, b = (n + n.mean() for n in sums)
-    U, s, Vt = leading_svd(sp.diags_array(a**-0.5) @ A @ sp.diags_array(b**-0.5), RANK, seed)
+    scaled = sp.diags_array(inverse_root(a)) @ A @ sp.diags_array(inverse_root(b))
+    U, s, Vt = leading_svd(scaled, RANK, seed)
     rows = np.hstack([U[:, 1:], Vt[1:].T]) * np.tile(s[1 : U.shape[1]], 2)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     seen = np.bincount(codes[codes >= 0], minlength=n_symbols)

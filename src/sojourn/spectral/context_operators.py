@@ -309,7 +309,7 @@ def _shared(scaled: _Scaled, noise: float, least: float, seed: int) -> tuple[Flo
     _, s, basis = leading_svd(X, min(MAX_SHARED, *X.shape), seed)
     s = s[: len(basis)]
     a, b = noise**2 * np.array(X.shape)
-    shrunk = np.sqrt(np.maximum((s * s - a - b) ** 2 - 4 * a * b, 0.0)) / (s * s)
+    shrunk = np.sqrt(np.maximum((s * s - a - b) ** 2 - 4 * a * b, 0.0)) / np.maximum(s * s, 1e-300)
     shrunk[s <= np.sqrt(a) + np.sqrt(b)] = 0.0
     shrunk[0] = 1.0  # how frequent symbols are
     kept = shrunk > 0
