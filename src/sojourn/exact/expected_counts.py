@@ -113,7 +113,7 @@ def expected_counts(
     """Expected starts, transitions, durations and emissions given the data: EM's E-step.
 
     Codes are below ``params.n_symbols``, or -1 where missing; partitions have known sizes;
-    `initial` as in :func:`sojourn.exact.forward.tables`. `labels`, for sequences in memory, holds
+    `initial` as in :func:`sojourn.exact.filter.tables`. `labels`, for sequences in memory, holds
     the state at every step where it is known, -1 where not. The bits do not depend on `n_jobs`.
     Several passes over sequences in memory may share `rooms`.
 

@@ -188,10 +188,8 @@ def advance(  # type: ignore[no-untyped-def]
 
 
 @njit(**KERNEL)
-def ending(alpha: Floats, total: float, stop: Floats) -> float:
-    """The probability that the sequence ends here, or just is so far, where ends are not known."""
-    if stop.size == 0:
-        return total
+def ending(alpha: Floats, stop: Floats) -> float:
+    """The probability of the sequence so far, and that it ends here."""
     p = 0.0
     for x in range(stop.size):
         p += alpha[x, 0] * stop[x]
@@ -209,15 +207,14 @@ def rescale(total: float) -> float:
 @njit(**KERNEL)
 def filter_steps(  # type: ignore[no-untyped-def]
     init, A, D, B, hold, alpha, total, work, codes, first, last, surprise
-) -> tuple[float, float]:
+) -> float:
     """Advance alpha, whose sum is total, over codes[first:last]; a total of -1 begins a sequence.
 
     Writes -log p(o_t | past) to surprise[t - first] unless that is empty: infinite from the first
-    impossible symbol on. Returns the new total and the logarithm of the scales it contains. The
-    tables come one by one: a stream calls this for every symbol, and a tuple takes longer to pass.
+    impossible symbol on. Returns the new total. The tables come one by one: a stream calls this for
+    every symbol, and a tuple takes longer to pass.
     """
     flat = alpha.reshape(alpha.size)
-    log_scale = 0.0
     for t in range(first, last):
         row = codes[t] if codes[t] >= 0 else B.shape[0] - 1
         for x in range(B.shape[1]):
@@ -227,8 +224,6 @@ def filter_steps(  # type: ignore[no-untyped-def]
             begin(alpha, init, work)
         elif total > 0.0:
             scale = rescale(total)
-            if scale != 1.0:
-                log_scale += math.log(scale)
             before = total * scale
             advance(alpha, scale, A, D, hold, work)
         total = 0.0
@@ -238,4 +233,4 @@ def filter_steps(  # type: ignore[no-untyped-def]
             # Rounding may lift a ratio above one; a surprise is not negative.
             value = max(0.0, -math.log(total / before)) if total > 0.0 else np.inf
             surprise[t - first] = value
-    return total, log_scale
+    return total

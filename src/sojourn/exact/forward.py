@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 class Outputs(NamedTuple):
     """What a forward pass fills; an empty array is not wanted."""
 
-    log_probs: Floats = np.empty(0)  # (n,)
     surprise: Floats = np.empty(0)  # (n_total,), or (n_total + n,) with ends
     finals: Floats = np.empty((0, 0, 0))  # alpha at the end of each sequence   (n, n_x, n_d)
 
@@ -50,19 +49,12 @@ def _filter_chunk(model, codes, offsets, empty, first, last, out):  # type: igno
         start, end = offsets[i], offsets[i + 1]
         at = start + i if ends else start
         steps = out.surprise[at : at + end - start]
-        total, log_scale = filter_steps(
-            init, A, D, B, hold, alpha, -1.0, work, codes, start, end, steps
-        )
-        before, total_end = total, total
-        if start == end:
-            before, total_end = 1.0, empty
-        elif ends:
-            total_end = ending(alpha, total, stop)
-        if out.log_probs.size > 0:
-            out.log_probs[i] = math.log(total_end) - log_scale if total_end > 0.0 else -np.inf
+        total = filter_steps(init, A, D, B, hold, alpha, -1.0, work, codes, start, end, steps)
         if out.surprise.size > 0 and ends:
-            value = -math.log(total_end / before) if total_end > 0.0 else np.inf
-            out.surprise[at + end - start] = max(0.0, value)
+            p = empty
+            if start < end:
+                p = ending(alpha, stop) / total if total > 0.0 else 0.0
+            out.surprise[at + end - start] = max(0.0, -math.log(p)) if p > 0.0 else np.inf
         if out.finals.size > 0:
             share = 1.0 / total if total > 0.0 else 0.0
             for x in range(out.finals.shape[1]):

@@ -51,7 +51,7 @@ class Chain(NamedTuple):
     A: Floats  # p(no end, next state x | y), some rows more                 (n_x + ..., P)
     AT: Floats  # the same, transposed                                       (n_x + ..., P)
     D: Floats  # durations below n_d, some rows more                         (n + ..., P)
-    S: Floats  # row j: P(j < duration - 1 < n)                              (n + ..., P)
+    S: Floats  # row j: P(j < duration <= n)                                 (n + ..., P)
     last: Floats  # D of n_d; of n_d: what is held, what counts down         (3, P)
     stop: Floats  # p(ends | last step of a stay); empty without ends        (n_x,) or (0,)
     pad: Floats  # ones after the states                                     (P,)

@@ -194,7 +194,7 @@ def decode(
     """The most probable states and stays of each sequence (Viterbi).
 
     Codes are below ``params.n_symbols``, or -1 where missing; `initial` is as in
-    :func:`sojourn.exact.forward.tables`.
+    :func:`sojourn.exact.filter.tables`.
     """
     codes, offsets, rooms = sequences.codes, sequences.offsets, Rooms(sequences.offsets, params)
     model, observed = tables(params, initial), Observed(params, sequences)

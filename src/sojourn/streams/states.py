@@ -71,7 +71,7 @@ class HSMMScorer(OnlineScorer):
             return math.inf
         p = self._params.empty
         if self._total != BEFORE_ANY:
-            p = ending(self._alpha, self._total, self._model_tables.stop) / self._total
+            p = ending(self._alpha, self._model_tables.stop) / self._total
         return max(0.0, -math.log(p)) if p > 0.0 else math.inf
 
     def state_proba(self) -> Floats:
@@ -109,7 +109,7 @@ class HSMMScorer(OnlineScorer):
     def _advance(self, codes: NDArray[np.int32], out: Floats) -> None:
         forward = (self._alpha, self._total, self._work)
         tables = self._model_tables[:-1]
-        self._total = filter_steps(*tables, *forward, codes, 0, len(codes), out)[0]
+        self._total = filter_steps(*tables, *forward, codes, 0, len(codes), out)
 
     def _state(self) -> Floats:
         return np.append(self._total, self._alpha[:, : self._params.max_duration])
