@@ -155,6 +155,12 @@ def test_residual_is_what_is_left_at_a_random_step():
     np.testing.assert_allclose(residual(D, np.zeros(3)), expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_durations_that_are_not_allowed_may_be_likelier_by_any_factor(name):
+    last = np.arange(400) == 399
+    assert FAMILIES[name].fit(last * 5.0, allowed=last)[-1] == 1.0
+
+
 def test_new_family_is_a_few_lines():
     zeta = Family(
         "zeta",

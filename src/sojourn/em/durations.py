@@ -98,8 +98,8 @@ class Family:
 
     def row(self, theta: Floats, allowed: NDArray[np.bool_]) -> Floats:
         """The probabilities of 1 ... n_d at a parameter, zero where not allowed."""
-        log_w = self.log_weights(theta, len(allowed))
-        p = np.maximum(np.exp(log_w - log_w[allowed].max()), _FLOOR) * allowed
+        weights = _relative(self.log_weights(theta, len(allowed)), allowed)
+        p = np.maximum(weights, _FLOOR) * allowed
         return np.asarray(p / p.sum())
 
     def best(
@@ -202,15 +202,20 @@ class Aim:
 
     def excess(self, log_w: Floats) -> Floats:
         """By how much the weights exceed those that unnormalised log-weights expect."""
-        p = np.exp(log_w - log_w[self.allowed].max()) * self.allowed
+        p = _relative(log_w, self.allowed)
         return np.asarray(self.weights - sum(self.expected(p / p.sum())))
 
     def slope(self, log_w: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """Gradient and expected information in the parameters of a family."""
-        p = np.exp(log_w - log_w[self.allowed].max()) * self.allowed
+        p = _relative(log_w, self.allowed)
         plain, sized = self.expected(p / p.sum())
         gradient = slopes @ (self.weights - plain - sized)
         return gradient, _scatter(plain, slopes) + _scatter(sized, slopes)
+
+
+def _relative(log_w: Floats, allowed: NDArray[np.bool_]) -> Floats:
+    """Weights as shares of the largest allowed one; zero where not allowed, however likely."""
+    return np.asarray(np.exp(np.minimum(log_w - log_w[allowed].max(), 0.0)) * allowed)
 
 
 def _scatter(weights: Floats, slopes: Floats) -> Floats:
