@@ -245,6 +245,12 @@ def test_ends_that_are_all_but_impossible_leave_no_state_undefined(end):
     assert p.log_prob(sequences)[0] == (-np.inf if end < 1e-100 else pytest.approx(-249.4, abs=0.1))
 
 
+def test_stays_that_hardly_ever_end_have_a_positive_number_of_steps_left():
+    p = Params([1], [[1]], [[1]], [[1]], tail=[1 - 1e-12])  # a mean of 10^12 steps
+    remaining = p.sample(50, 2, rng=0, return_states=True)[2]
+    assert remaining.min() > 0
+
+
 def test_samples_to_the_end_have_the_lengths_of_the_model():
     p = Params([1], [[1]], [[0, 1]], [[1]], end=[0.25], empty=0.3)
     lengths = p.sample(20_000, rng=0).lengths

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 LONGEST = 1 << 24  # symbols of a sequence that is drawn to its end
+LONGEST_STAY = 1 << 30  # steps beyond `max_duration`: what remains of a stay fits in 32 bits
 
 
 @njit(cache=True, nogil=True)
@@ -84,7 +85,7 @@ def _draw_one(model, seed, begin, limit, out, write):  # type: ignore[no-untyped
             draw += np.uint64(2)
             if left == durations.size and model.tail[x] > 0.0:
                 u = uniform(seed, draw)  # below tail^k with that probability
-                left += int(math.log1p(-u) / math.log(model.tail[x]))
+                left += int(min(math.log1p(-u) / math.log(model.tail[x]), LONGEST_STAY))
                 draw += np.uint64(1)
         if write:
             out.codes[begin + t] = _pick(model.B[x], uniform(seed, draw))
