@@ -164,6 +164,20 @@ def test_gaps_are_those_to_the_next_event(rows):
         assert found[name] == expected
 
 
+def test_a_step_that_floats_cannot_hold_has_one_event_of_each_of_its_multiples():
+    tenths = np.array([k / 10 for k in range(200)])
+    for origin in (0.0, 1.7e9):  # seconds since 1970, too
+        seqs = Sequences.from_columns(np.arange(200), time=origin + tenths).resample(0.1)
+        assert seqs[0] == list(range(200))
+
+
+def test_bounds_of_gaps_are_kept_in_full_and_may_be_timedeltas():
+    seqs = Sequences.from_columns(["a", "b"], time=[0, 1_234_568])
+    assert seqs.with_gaps([1_234_567])[0] == ["a >=1234567", "b"]
+    seqs = Sequences.from_columns(["a", "b"], time=["2026-01-01", "2026-01-04"])
+    assert seqs.with_gaps([timedelta(days=2)])[0] == ["a >=2d", "b"]
+
+
 def test_gaps_of_dates_have_units():
     times = pd.to_datetime(pd.Series(["2026-01-01T00:00", "2026-01-01T00:02", "2026-01-03T00:00"]))
     seqs = Sequences.from_columns(["a", None, "a"], time=times)

@@ -1165,6 +1165,7 @@ def test_dates_without_a_zone_are_those_of_the_zone_given(tmp_path):
         ({"every": "1h", "time": False}, "every= and gaps= need times; pass time= the column"),
         ({"every": "1h"}, "every is '1h', but the times are numbers, not dates"),
         ({"every": "often"}, "every is 'often'; expected a length of time such as"),
+        ({"every": "1h", "max_gap": "soon"}, "max_gap is 'soon'; expected a length of time such"),
         ({"every": 1, "gaps": [1]}, "pass every= or gaps=, not both"),
         ({"every": "1d", "zone": "Mars"}, "zone is 'Mars'; expected a name such as"),
     ],

@@ -53,8 +53,10 @@ class Clock:
         """The clock that arguments of `sojourn.read` ask for; None where they ask for none."""
         if isinstance(every, Clock) or (every is None and gaps is None):
             return every if isinstance(every, Clock) else None
-        every, max_gap = (None if given is None else _text(given) for given in (every, max_gap))
-        clock = cls(every, fill, max_gap=max_gap, zone=zone, gaps=tuple(map(_text, gaps or ())))
+        every = None if every is None else text_of(every, "every")
+        max_gap = None if max_gap is None else text_of(max_gap, "max_gap")
+        texts = tuple(text_of(gap, "gaps") for gap in gaps or ())
+        clock = cls(every, fill, max_gap=max_gap, zone=zone, gaps=texts)
         if zone is not None:
             times.zone_of(zone)
         return clock
@@ -102,13 +104,11 @@ class Clock:
         return [f"<{self.gaps[0]}", *between, f">={self.gaps[-1]}"]
 
 
-def _text(given: Any) -> str:
+def text_of(given: Any, what: str) -> str:
     """A length of time as text; whether it has a unit is checked when the times are known."""
     if isinstance(given, str) and not given.strip()[-1:].isalpha():
         given = float(given) if times.LENGTH.fullmatch(given.strip()) else given
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return str(times.length_of_time(given, "every", dated=False))
-    return str(times.length_of_time(given, "every", dated=True))
+    return str(times.length_of_time(given, what, dated=not isinstance(given, int | float)))
 
 
 def _resampled(clock: Clock, sequences: Sequences) -> Sequences:
@@ -164,7 +164,9 @@ def _resampled(clock: Clock, sequences: Sequences) -> Sequences:
 def _ticks(when: NDArray[Any], step: times.Length, zone: str | None) -> tuple[Any, Any]:
     """The step of each event, and a function that gives the times at which steps start."""
     if when.dtype.kind != "M":
-        return np.floor(when / step.count).astype(np.int64), lambda tick: tick * step.count
+        ticks = when / step.count
+        ticks = np.floor(ticks + 4 * np.spacing(np.abs(ticks)))  # 0.3 / 0.1 is a bit less than 3
+        return ticks.astype(np.int64), lambda tick: tick * step.count
     size = round(step.seconds * 1e6)
     if zone is None or step.unit not in ("d", "w"):
         since = when.astype("M8[us]").astype(np.int64)

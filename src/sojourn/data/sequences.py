@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data import adapters
-from sojourn.data.clock import Clock
+from sojourn.data.clock import Clock, text_of
 from sojourn.data.columns import Column, choose_columns
 from sojourn.data.measurements import column_names
 from sojourn.data.ragged import Ragged
@@ -385,7 +386,7 @@ class Sequences(Ragged):
 
         Parameters
         ----------
-        gaps : list of str or number
+        gaps : list of str, number or timedelta
             Bounds that increase, such as ``["1min", "1h", "1d"]`` or, in seconds or the unit of
             the times, ``[60, 3600, 86400]``.
 
@@ -394,4 +395,5 @@ class Sequences(Ragged):
         >>> Sequences.from_columns(["a", "b", "a"], time=[0, 7, 99]).with_gaps([10, 60])[0]
         ['a <10', 'b >=60', 'a']
         """
-        return Clock(gaps=tuple(g if isinstance(g, str) else f"{g:g}" for g in gaps)).apply(self)
+        texts = (f"{gap:.15g}" if isinstance(gap, Real) else text_of(gap, "gaps") for gap in gaps)
+        return Clock(gaps=tuple(texts)).apply(self)
