@@ -54,6 +54,25 @@ def test_rows_of_a_sequence_may_lie_in_several_files(tmp_path):
     assert joined(parts) == {9: [None, "x"], 10: ["first", "second", "y"]}  # 9 before "10"
 
 
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (pa.array([5_000_000_000], pa.timestamp("ns")), "a time is a date in ns, and in .* in us"),
+        (
+            pa.array([5]),
+            "b.parquet: a time is a number, and in .*a.parquet a date in us; write the",
+        ),
+    ],
+)
+def test_times_that_do_not_compare_are_refused(tmp_path, times, message):
+    first = pa.array([10_000_000], pa.timestamp("us"))
+    for name, time in (("a", first), ("b", times)):
+        table = pa.table({"id": ["x"], "time": time, "symbol": [name]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(SojournError, match=message):
+        sort_events(tmp_path / "*.parquet", tmp_path / "all.parquet", quiet=True)
+
+
 def test_without_times_rows_keep_their_order(tmp_path):
     (tmp_path / "a.csv").write_text("id,symbol\nb,1\na,2\nb,3\na,4\n")
     parts = sort_events(tmp_path / "a.csv", tmp_path / "b.parquet", id="id", symbol="symbol")

@@ -585,6 +585,9 @@ def test_a_file_of_which_all_is_skipped_is_an_error(tmp_path):
     (tmp_path / "a.csv").write_text("id,symbol\n,a\n,b\n")
     with pytest.raises(sj.SojournError, match="holds no rows but 2 malformed ones"):
         sj.read(tmp_path / "a.csv", quiet=True, on_error="skip")
+    (tmp_path / "a.jsonl").write_text('{"symbols": ["a", 0.5]}\n')
+    with pytest.raises(sj.SojournError, match="holds no rows but 1 malformed ones"):
+        list(sj.scan(tmp_path / "a.jsonl", vocabulary=["a"], quiet=True, on_error="skip"))
 
 
 @pytest.mark.parametrize("block", [1 << 23, 16])
@@ -895,6 +898,22 @@ def test_a_scan_of_many_files_shares_one_vocabulary(tmp_path, name):
     vocabulary = sj.Sequences.from_lists(WORDS).vocabulary.tolist()
     assert [seqs.vocabulary.tolist() for seqs in parts] == [vocabulary] * 2
     assert parts.vocabulary.tolist() == vocabulary
+
+
+def test_a_column_whose_name_begins_with_that_of_another_is_not_taken_for_it(tmp_path):
+    table = pa.table({"id.part": [1, 1, 2, 2], "id": [1, 1, 1, 1], "symbol": list("abcd")})
+    pa.parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    how = {"id": "id", "symbol": "symbol", "time": False, "rows_per_partition": 2}
+    assert [seqs.to_lists() for seqs in sj.scan(tmp_path / "a.parquet", **how)] == [[list("abcd")]]
+
+
+def test_a_model_refuses_partitions_that_add_symbols_of_their_own(tmp_path):
+    (tmp_path / "a.txt").write_text("a b a\n")
+    (tmp_path / "b.txt").write_text("c b a\n")
+    parts = sj.scan(tmp_path / "*.txt", vocabulary=["a", "b"], unknown="add")
+    assert [seqs.n_symbols for seqs in parts] == [2, 3]
+    with pytest.raises(sj.SojournError, match="unknown='add' gives each partition a vocabulary"):
+        sj.SpectralHSMM(1, 1).fit(parts)
 
 
 def test_integers_in_one_file_and_words_in_another_are_all_text(tmp_path):

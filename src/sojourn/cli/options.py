@@ -101,7 +101,6 @@ class Data(NamedTuple):
 
     def read(self, model: Any = None, unknown: str = "") -> Sequences:
         """All sequences, in the vocabulary of a model if one is given; `unknown` overrides its."""
-        from sojourn.data.sequences import Sequences
         from sojourn.io import sources
 
         how = self._how(model, unknown)
@@ -109,10 +108,7 @@ class Data(NamedTuple):
             if len(self.files) == 1:
                 return sources.read(self.files[0], **how)
             parts = list(sources.scan(self.files, **how, rows_per_partition=None))
-            if "values" in how:
-                return parts[0].concatenate(parts)
-            every = sorted({symbol for part in parts for symbol in part.vocabulary.tolist()})
-            return Sequences.concatenate(part.recode(every) for part in parts)
+            return parts[0].concatenate(parts)
 
     def scan(self, model: Any = None) -> Scan:
         """The same sequences, to be read in partitions; one name may be a pattern."""

@@ -122,8 +122,11 @@ class ParquetFile(TableFile):
         super().__init__(path, layout)
         metadata = pa.parquet.read_metadata(path)
         leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        paths = [leaf.path for leaf in leaves]  # "name", or of lists "name.list.element"
         self.leaves = {
-            name: [i for i, leaf in enumerate(leaves) if f"{leaf.path}.".startswith(f"{name}.")]
+            name: [paths.index(name)]
+            if name in paths
+            else [i for i, path in enumerate(paths) if path.startswith(f"{name}.")]
             for name in layout.wanted
         }
         # Strings come as codes at once, none is made for each row; in lists Arrow cannot do that.

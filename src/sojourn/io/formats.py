@@ -176,7 +176,7 @@ class Survey:
             symbol = rows.symbol.flatten() if in_lists else rows.symbol
             symbols |= distinct_values([symbol])
             held += len(symbol)
-            if in_lists:
+            if in_lists and len(rows.number):
                 n_sequences = int(rows.number[-1]) + 1
             if rows.id is not None and not self.text_ids:
                 self.text_ids = not all_integers(map(str, distinct_values([rows.id])))

@@ -116,10 +116,11 @@ def _load(db: Any, source: Scan) -> int:
     """Put all rows in a table of the database, numbered; their number."""
     n = 0
     skipped = []
+    kinds: dict[str, str] = {}  # of times, with the first file of each
     has_time = source.layout.time is not None
     for path in source.files:
         malformed = Malformed(path, source.layout.on_error)
-        for batch in _batches(path, source.layout, malformed, n):
+        for batch in _batches(path, source.layout, malformed, n, kinds):
             if n == 0:
                 db.execute("CREATE TABLE events AS SELECT * FROM batch LIMIT 0")
             elif has_time and batch.schema.field("time").type == "double":
@@ -135,13 +136,16 @@ def _load(db: Any, source: Scan) -> int:
     return n
 
 
-def _batches(path: str, layout: Layout, malformed: Malformed, first: int) -> Iterator[Any]:
+def _batches(
+    path: str, layout: Layout, malformed: Malformed, first: int, kinds: dict[str, str]
+) -> Iterator[Any]:
     """Rows of a file as Arrow tables of id, time, symbol and their number."""
     import pyarrow as pa
 
     from sojourn.io.arrow_codes import is_string
     from sojourn.io.formats import rows_of
     from sojourn.io.gather import usable_rows
+    from sojourn.io.times import unit_of
 
     def plain(column: Any) -> Any:
         if pa.types.is_dictionary(column.type):
@@ -155,6 +159,14 @@ def _batches(path: str, layout: Layout, malformed: Malformed, first: int) -> Ite
             columns = {"id": plain(rows.id), "symbol": plain(rows.symbol)}
             if time is not None:
                 columns["time"] = pa.array(time)
+                what = kind if kind == "number" else f"{kind} in {unit_of(batch.time.type)}"
+                kinds.setdefault(what, path)
+            if len(kinds) > 1:
+                (one, of), (other, _) = kinds.items()
+                raise SojournError(
+                    f"{path}: a time is a {other}, and in {of} a {one}; write the times of all "
+                    f"files alike"
+                )
             yield pa.table({**columns, "number": pa.array(np.arange(first, first + m))})
             first += m
 

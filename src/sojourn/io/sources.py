@@ -66,11 +66,10 @@ def read(
     Parameters
     ----------
     path : str or path
-        A table with one row per event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); an event
-        log in XES; a table
-        with one complete sequence per row, as a list (the last four); a text file with one sequence
-        per line; or a CSV file of integers without a header, one sequence per row. Text may be
-        compressed: .gz, .bz2, .xz.
+        A table with one row per event (CSV, TSV, JSON lines, Parquet, Feather or Arrow); a table
+        with one complete sequence per row, as a list (the last four); an event log in XES; a text
+        file with one sequence per line; or a CSV file of integers without a header, one sequence
+        per row. Text may be compressed: .gz, .bz2, .xz.
     id, time, symbol : str, optional
         Columns with the id of the sequence, the time and the symbol. Columns that are not given are
         guessed from their names, and the guess is printed to standard error. ``id=False`` makes the
@@ -87,7 +86,7 @@ def read(
     vocabulary, unknown
         As in `Sequences.from_lists`. Where the vocabulary is strings, text stays text.
     max_expansion : float
-        How many times the size of a compressed file its content may have, above 256 MiB.
+        How many times the size of a compressed file its content may have, above 64 MiB.
     quiet : bool
         Whether to print no guesses.
     empty : bool
@@ -179,8 +178,8 @@ def scan(
     Returns
     -------
     Scan
-        Iterating over it gives one `Sequences` per partition, all with one vocabulary. Unless the
-        vocabulary is given, finding it takes one pass over the symbols of all files.
+        Iterating over it gives one `Sequences` per partition, all with one vocabulary unless
+        ``unknown="add"``. If it is not given, finding it takes one pass over all symbols.
 
     Examples
     --------
@@ -264,8 +263,8 @@ class Scan:
         Their format and columns.
     given : column, optional
         The vocabulary, if the caller gave it.
-    unknown : {"error", "missing"}
-        How a symbol outside the vocabulary is treated.
+    unknown : {"error", "missing", "add"}
+        How a symbol outside the vocabulary is treated; "add" adds it to that of its partition.
     rows_per_partition : int or None
         Approximate number of symbols per partition.
 

@@ -54,9 +54,14 @@ def as_times(values: NDArray[Any], type: Any, kind: str, local: str | None) -> N
     """
     if kind != "date":
         return values.astype(np.float64) if kind == "number" else None
-    unit = "D" if pa.types.is_date32(type) else "ms" if pa.types.is_date64(type) else "ns"
-    dates: NDArray[Any] = values.view(f"M8[{getattr(type, 'unit', unit)}]")
+    dates: NDArray[Any] = values.view(f"M8[{unit_of(type)}]")
     return dates if local is None else from_local(dates, zone_of(local))
+
+
+def unit_of(type: Any) -> str:
+    """The unit in which `read_times` counts dates or times of a day of this type."""
+    unit = "D" if pa.types.is_date32(type) else "ms" if pa.types.is_date64(type) else "ns"
+    return getattr(type, "unit", unit)
 
 
 def has_zone(column: Any) -> bool:

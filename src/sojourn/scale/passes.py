@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from numpy.typing import NDArray
 
 from sojourn.data.sequences import Sequences
+from sojourn.errors import SojournError
 from sojourn.io.layout import Malformed
 from sojourn.io.sources import Partition, Scan, warn_skipped
 from sojourn.scale.threads import in_order, shared_out
@@ -107,6 +108,11 @@ class Partitions:
     @classmethod
     def of(cls, scan: Scan, n_jobs: int | None = None, client: Any = None) -> Partitions:
         """The partitions of a scan, whose sizes are not known yet."""
+        if scan.unknown == "add":
+            raise SojournError(
+                "unknown='add' gives each partition a vocabulary of its own; a model needs one: "
+                "leave vocabulary= out of scan to have that of all files, or pass unknown='missing'"
+            )
         return cls(scan.partitions, scan.vocabulary, n_jobs, client)
 
     @property
