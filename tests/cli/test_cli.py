@@ -509,7 +509,8 @@ def test_problems_with_data_are_one_sentence(folder, tmp_path, capsys):
     assert "no states to sample from" in refused(capsys, "sample", spectral)
     assert "no states to show" in refused(capsys, "info", "--states", spectral)
     assert "horizon" in refused(capsys, "predict", model, data, "-q", "--horizon=0")
-    assert "--top is -1" in refused(capsys, "predict", model, data, "-q", "--top=-1")
+    for command in ("predict", "forecast"):
+        assert "--top is -1" in refused(capsys, command, model, data, "-q", "--top=-1")
     (tmp_path / "other.csv").write_text("id,symbol\na,fly\na,fly\n")
     assert "'fly'" in refused(capsys, "score", model, tmp_path / "other.csv", "-q")
     run(capsys, "score", model, tmp_path / "other.csv", "-q", "--unknown=missing")
@@ -794,6 +795,8 @@ def test_a_stream_of_a_detector_raises_alarms_and_takes_novel_symbols(detector, 
     stdin(b"never\n")
     (item,) = map(json.loads, run(capsys, "stream", detector, "--format", "json").splitlines())
     assert item == {"id": None, "symbol": "never", "surprise": None}
+    stdin(b"never\n")
+    assert "--alarm is 0.0" in refused(capsys, "stream", detector, "--alarm", "0")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,30 @@ def test_lines_that_are_no_values_are_refused(folder, capsys, monkeypatch, line,
     assert message in capsys.readouterr().err
 
 
+def test_labels_are_read_by_the_columns_that_a_model_remembers(folder, capsys):
+    lines = (folder / "sensors.csv").read_text("utf-8").splitlines()
+    text = [line + (",odd" if line.startswith("e1,") else ",normal") for line in lines[1:]]
+    path, page = folder / "labelled.csv", folder / "page.html"
+    path.write_text("\n".join(["unit of age,second,speed,temp,kind", *text]), "utf-8")
+    data = (path, "--id", "unit of age", "--time", "second", "--values", "speed,temp")
+    sizes = ("--states", 2, "--max-duration", 2, "--max-iter", 1)
+    run(capsys, "fit", *data, *sizes, "-o", folder / "l.sojourn")
+    for given in ((path,), data):
+        args = (
+            "report",
+            folder / "l.sojourn",
+            *given,
+            "--labels",
+            "kind",
+            "-o",
+            page,
+            "--contamination",
+            0.2,
+        )
+        assert cli.run([*map(str, args)]) == 0, capsys.readouterr().err
+        assert "1 labelled abnormal" in page.read_text("utf-8")
+
+
 def test_columns_that_a_model_remembers_and_a_file_lacks_are_explained(folder, capsys):
     data = (folder / "sensors.csv", "--id", "engine", "--time", "second")
     sizes = ("--states", 1, "--max-duration", 2, "--max-iter", 2)

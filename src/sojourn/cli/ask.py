@@ -99,8 +99,6 @@ def predict(saved: Saved, data: Data, horizon: int, top: int, output: Output) ->
     """Predict what comes after each sequence."""
     import numpy as np
 
-    if top < 0:
-        raise SojournError(f"--top is {top}; it is a number of symbols, or 0 for all")
     model = saved.load()
     sequences = data.read(model)
     with status("predicting"):
@@ -125,6 +123,8 @@ def _likeliest(model: Any, ids: Any, p: Any, top: int) -> dict[str, Any]:
     """Columns with the most probable outcomes of each row; the end is called END."""
     import numpy as np
 
+    if top < 0:
+        raise SojournError(f"--top is {top}; it is a number of symbols, or 0 for all")
     outcomes = np.append(model.vocabulary_, "END") if model.ends else model.vocabulary_
     order = np.argsort(-p, axis=1, kind="stable")[:, : top or None]
     return {
@@ -192,7 +192,7 @@ def _wait(
     """Columns with how long until a symbol, a state or the end."""
     symbol: Any = time_to
     if time_to is not None and model.vocabulary_.dtype.kind == "i":
-        symbol = int(time_to) if time_to.isdigit() else time_to
+        symbol = int(time_to) if time_to.isdecimal() else time_to
     place = int(state) if state is not None and state.isdecimal() else state
     wait = model.time_to(sequences, symbol=symbol, state=place, end=end)
     quantiles = {f"{q:.0%}": wait.quantile(q) for q in (0.05, 0.5, 0.95)}

@@ -127,7 +127,7 @@ def report(
 
     model, unknown = _loaded(saved, normal or page["contamination"])
     sequences = data.read(model, unknown)
-    known = data.labels(labels, sequences) if labels else None
+    known = data.labels(labels, sequences, model) if labels else None
     usual = Data(normal, data.how | {"quiet": True}).read(model, unknown) if normal else None
     files = click.get_current_context().params["files"]  # as they were given, - among them
     shown = ", ".join("standard input" if name == "-" else name for name in files)

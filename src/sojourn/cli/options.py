@@ -117,10 +117,10 @@ class Data(NamedTuple):
         files = self.files if len(self.files) > 1 else self.files[0]
         return sources.scan(files, **self._how(model))
 
-    def labels(self, column: str, sequences: Sequences) -> list[Any]:
+    def labels(self, column: str, sequences: Sequences, model: Any) -> list[Any]:
         """The label of each sequence, from a column that has one value in all of its rows."""
-        without = ("missing", *CLOCK)
-        how = {name: value for name, value in self.how.items() if name not in without}
+        without = ("missing", "values", "vocabulary", "unknown", "empty", *CLOCK)
+        how = {name: value for name, value in self._how(model).items() if name not in without}
         how.update(symbol=column, time=False, quiet=True)
         found = Data(self.files, how).read()
         if found.ids.tolist() != sequences.ids.tolist():
