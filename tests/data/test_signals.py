@@ -100,6 +100,13 @@ def test_channels_are_taken_by_name_and_symbols_recoded():
         Signals.from_table(table).taking(["mode"], known)
     missing = Signals.from_table(table).taking(["mode"], known, "missing")
     assert missing.codes.tolist() == [-1, 0, -1]
+    numbers = Signals.from_table({"gear": [10.0, 1.7, 2.0]})
+    gears = {"gear": np.array(["10", "2"])}
+    np.testing.assert_array_equal(
+        numbers.taking(["gear"], gears, "missing").values, [[0.0], [np.nan], [1.0]]
+    )
+    with pytest.raises(SojournError, match=r"'gear' has symbol '1\.7', which the model"):
+        numbers.taking(["gear"], gears)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +145,16 @@ def test_bad_tables_are_named():
         Signals.concatenate([Signals.from_arrays([[1.0]]), sj.Sequences.from_lists([["a"]])])
     with pytest.raises(SojournError, match=r"column 't' has '29\.03\.2026' at position 0"):
         Signals.from_table({"a": [1.0, 2.0], "t": ["29.03.2026", "01.04.2026"]}, time="t")
+    with pytest.raises(SojournError, match="column 't' has no value at position 1"):
+        Signals.from_table({"a": [1.0, 2.0], "t": np.ma.array([1, 2], mask=[0, 1])}, time="t")
+    with pytest.raises(SojournError, match="channel 'when' holds dates; expected numbers: pass"):
+        Signals.from_table({"a": [1.0, 2.0], "when": np.array(["2026-03-29", "NaT"], "M8[ns]")})
+    with pytest.raises(SojournError, match="add up to 5"):
+        as_signals(np.zeros((4, 2)), lengths=[2, 3])
+    with pytest.raises(SojournError, match="2 channels but 1 names"):
+        Signals.from_arrays(ROWS, channels=["a"])
+    with pytest.raises(SojournError, match="X is a table"):
+        as_signals(pa.table({"a": [1.0]}))
 
 
 @pytest.mark.parametrize(
@@ -154,12 +171,6 @@ def test_times_are_sorted_by_what_they_mean(times):
     """Text was sorted letter by letter, so that 10 came before 9."""
     found = Signals.from_table({"a": [1.0, 2.0, 3.0], "t": times}, time="t")
     assert found.values.ravel().tolist() == [3.0, 2.0, 1.0]
-    with pytest.raises(SojournError, match="add up to 5"):
-        as_signals(np.zeros((4, 2)), lengths=[2, 3])
-    with pytest.raises(SojournError, match="2 channels but 1 names"):
-        Signals.from_arrays(ROWS, channels=["a"])
-    with pytest.raises(SojournError, match="X is a table"):
-        as_signals(pa.table({"a": [1.0]}))
 
 
 def test_models_of_symbols_refuse_measurements():

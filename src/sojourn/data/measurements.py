@@ -31,6 +31,11 @@ def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     if texts and all(isinstance(text, str) for text in texts):
         known, values = adapters.factorise(texts)
         _check_no_numbers(known.tolist(), name)
+    if values.dtype.kind == "M":
+        raise SojournError(
+            f"channel {name!r} holds dates; expected numbers: pass time={name!r} to sort by it, or "
+            f"name the channels in values="
+        )
     out = np.full(len(there), np.nan)
     try:
         out[there] = values.astype(np.float64)

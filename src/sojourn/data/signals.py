@@ -203,7 +203,8 @@ class Signals(Sequences):
         if time is not None:
             when = adapters.column_of(table, time)
             times = np.asarray(when)
-            if times.dtype.kind not in "iuM" or (times != times).any():  # text, or NaT
+            missing = np.ma.is_masked(when) or (times != times).any()
+            if missing or times.dtype.kind not in "iuM":
                 times = read_times(when, f"column {time!r}")
             rows = adapters.sort_by_time(rows, lengths, times)
         read = [read_channel(column, name) for column, name in zip(columns, names, strict=True)]
@@ -257,22 +258,20 @@ class Signals(Sequences):
         return replace(self, codes=codes, values=values, channels=tuple(channels), categories=kept)
 
     def _recoded(self, name: str, new: NDArray[Any], unknown: str) -> Floats:
-        """A channel of symbols as codes into other categories, which are sorted."""
+        """A channel of symbols, or of numbers that are written alike, as codes into these."""
         column = self.values[:, self.channels.index(name)].copy()
         there = ~np.isnan(column)
-        symbols: NDArray[Any] = column[there].astype(np.int64)
+        distinct, own = np.unique(column[there], return_inverse=True)
+        symbols = [f"{number:.15g}" for number in distinct.tolist()]
         if name in self.categories:
-            symbols = self.categories[name][symbols]
-        if symbols.dtype.kind != new.dtype.kind:
-            symbols, new = symbols.astype(np.str_), new.astype(np.str_)
-        at = np.minimum(np.searchsorted(new, symbols), len(new) - 1)
-        absent = new[at] != symbols
-        if absent.any() and unknown != "missing":
+            symbols = [str(self.categories[name][int(code)]) for code in distinct.tolist()]
+        code_of = {str(symbol): code for code, symbol in enumerate(new.tolist())}
+        if unknown != "missing" and (absent := [s for s in symbols if s not in code_of]):
             raise SojournError(
-                f"channel {name!r} has symbol {symbols[absent][0].item()!r}, which the model has "
+                f"channel {name!r} has symbol {absent[0]!r}, which the model has "
                 f"not seen; pass unknown='missing' to treat it as not seen, or refit"
             )
-        column[there] = np.where(absent, np.nan, at)
+        column[there] = np.array([code_of.get(s, np.nan) for s in symbols])[own]
         return column
 
     def __iter__(self) -> Iterator[Any]:
