@@ -55,6 +55,12 @@ def bare(ax: Axes, frame: bool = True) -> Axes:
     return ax
 
 
+def legend(ax: Axes, **how: Any) -> None:
+    """Add a legend in which no name is read as a formula."""
+    for text in ax.legend(**how).get_texts():
+        text.set_parse_math(False)
+
+
 def label_steps(ax: Axes, inner: Any) -> None:
     """Name the axis of steps, and count it in the unit of the model's clock, if it has one."""
     step, unit = inner.step_

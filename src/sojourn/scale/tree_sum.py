@@ -109,8 +109,8 @@ def chunk_bounds(starts: NDArray[np.int64], size: int = SYMBOLS_PER_CHUNK) -> li
 class Stretch:
     """The sum over some sequences in a row."""
 
-    begin: int  # number of symbols before its first sequence, and to the end of its last
-    end: int  # number of symbols before its first sequence, and to the end of its last
+    begin: int  # number of symbols before its first sequence
+    end: int  # and up to the end of its last
     # those in the chunk that began before it, or all where no chunk begins in it
     head: Sequences | None
     sums: TreeSum | None  # of the chunks that lie in it; None where no chunk begins in it
