@@ -19,6 +19,7 @@ NAMES = (
     "streams",
     "alphabets",
     "detection",
+    "forecasts",
     "scale",
 )
 

@@ -91,7 +91,3 @@ def run() -> None:
     """Both tables."""
     ratios()
     sooner()
-
-
-if __name__ == "__main__":
-    run()

@@ -96,7 +96,3 @@ def _apart(job: str, sizes: tuple[tuple[int, int], ...]) -> None:
     for size in sizes:
         code = f"from benchmarks import alphabets; alphabets.{job}{size}"
         subprocess.run([sys.executable, "-c", code], check=True)
-
-
-if __name__ == "__main__":
-    run()

@@ -49,7 +49,3 @@ def run() -> None:
             script = SCRIPT.replace("MODEL", model)
             environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
             subprocess.run([sys.executable, "-c", script], env=environment, check=True)
-
-
-if __name__ == "__main__":
-    run()

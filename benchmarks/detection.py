@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import betabinom
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.hdfs import blocks
 from sojourn import HSMM, AnomalyDetector, Params, Sequences, SpectralHSMM
 from sojourn.datasets import simulate_approaches
 from sojourn.detect.combination import of_views
@@ -143,10 +144,7 @@ def _auc(normal, odd) -> float:
 
 def _hdfs(data: Path) -> list:
     """Blocks of a file system's log: a fifth of the normal ones to train on, as many to test."""
-    rows = {}
-    for kind in ("normal", "abnormal"):
-        with gzip.open(data / "logs" / f"hdfs_{kind}.txt.gz", "rt") as file:
-            rows[kind] = [line.split() for line in file if line.strip()]
+    rows = {kind: blocks(data / "logs" / f"hdfs_{kind}.txt.gz") for kind in ("normal", "abnormal")}
     rng = np.random.default_rng(0)
     order = rng.permutation(len(rows["normal"])).tolist()
     cut = len(order) * 4 // 5
@@ -230,7 +228,3 @@ def run() -> None:
     flights()
     blind()
     calibration()
-
-
-if __name__ == "__main__":
-    run()

@@ -1,14 +1,11 @@
 """Forecasts on recorded data: next activities, the rest of cases, the remaining life of engines.
 
-    python benchmarks/forecasts.py receipt cmapss
-
 Data are in the folder ``logs`` of the one that SOJOURN_DATA names. Folds are by case (place modulo
 five). For remaining times a part of the training cases is kept out of the fit, to calibrate.
 """
 
 import dataclasses
 import os
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -144,6 +141,10 @@ def _bounds(cases: sj.Sequences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return cases.offsets[:-1], cases.offsets[1:]
 
 
-if __name__ == "__main__":
-    for name in sys.argv[1:] or ("receipt", "cmapss"):
-        {"receipt": receipt, "cmapss": cmapss}[name]()
+def run() -> None:
+    """Both, if the data are there."""
+    if not LOGS.is_dir():
+        print("skipped: set SOJOURN_DATA to a folder with logs/")
+        return
+    receipt()
+    cmapss()

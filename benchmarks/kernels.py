@@ -179,7 +179,3 @@ def run() -> None:
     print("\nThreads, wall time: of a machine that does nothing else.")
     print("\n".join(threads()))
     two_cores()
-
-
-if __name__ == "__main__":
-    run()

@@ -70,7 +70,3 @@ def run() -> None:
             f"largest fall: {falls[0]:.4f} with more states, {falls[1]:.4f} with more steps "
             f"(allowed {ALLOWED})"
         )
-
-
-if __name__ == "__main__":
-    run()

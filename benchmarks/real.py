@@ -201,7 +201,3 @@ def run() -> None:
             corpus = corpus_of(folder)
             perplexities(corpus)
             detection(corpus)
-
-
-if __name__ == "__main__":
-    run()

@@ -10,29 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.spectral import in_turns
 from sojourn import HSMM, Params, Sequences, SpectralHSMM
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 N = 50_000
-
-
-def in_turns(jobs: dict[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of this thread that each job takes, after a turn that does not count."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(repeats + 1):
-        for name, job in jobs.items():
-            began = time.thread_time()
-            job()
-            if turn:
-                times[name].append(time.thread_time() - began)
-    return {name: float(np.median(t)) for name, t in times.items()}
 
 
 def models() -> dict[str, tuple[SpectralHSMM | HSMM, Sequences, int]]:
@@ -79,6 +67,7 @@ def speed() -> None:
                 "predict": predictions,
             },
             15,
+            time.thread_time,
         )
         print(
             f"{name:14s} {N / t['batch']:9,.0f} {N / t['update']:11,.0f} ({target:,d}) "
