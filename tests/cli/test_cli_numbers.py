@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import numpy as np
 import pytest
@@ -42,6 +43,8 @@ def test_sensors_are_fitted_and_asked_about(folder, capsys):
         scores, [float(row["log_prob"]) for row in run(capsys, "score", model, *data, "--scan")]
     )
     assert run(capsys, "info", model, "--states")[1]["values"].startswith("speed 4.9")
+    assert cli.run(["info", str(model), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[-2]["value"].startswith("Gaussian(")
     ahead = run(capsys, "predict", model, *data)
     assert [row["channel"] for row in ahead[:2]] == ["speed", "temp"]
     assert float(ahead[0]["5 %"]) < float(ahead[0]["mean"]) < float(ahead[0]["95 %"])

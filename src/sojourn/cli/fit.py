@@ -196,7 +196,7 @@ def _facts(model: Any) -> dict[str, Any]:
         density = model._density
         if not model.has_states:
             facts["codes"] = density.n_states
-        return facts | {"channels": ", ".join(model.channels_), "emission": density}
+        return facts | {"channels": ", ".join(model.channels_), "emission": str(density)}
     n = len(model.vocabulary_)
     shown = ", ".join(repr(symbol) for symbol in model.vocabulary_[:12].tolist())
     facts["symbols"] = n

@@ -211,7 +211,7 @@ def client_of(cluster: str | None) -> Iterator[Any]:
         yield None
         return
     local, number = cluster.startswith("local:"), cluster.removeprefix("local:")
-    if not (number.isdigit() and int(number) > 0 if local else "://" in cluster):
+    if not (number.isdecimal() and int(number) > 0 if local else "://" in cluster):
         raise click.BadParameter(f"--cluster is {cluster!r}; expected tcp://HOST:PORT or local:N.")
     dask = optional("distributed", "a cluster", "dask")
     if not local:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from sojourn.io.sources import Partition
 
 
-def gather_signals(
-    partition: Partition, batches: Callable[..., Any], malformed: Malformed
-) -> Signals:
+def gather_signals(partition: Partition, malformed: Malformed) -> Signals:
     """The rows of a partition as signals, in the order of ids, each in the order of its times."""
     layout, path = partition.layout, partition.path
     table, span = _table(partition, malformed), partition.span

@@ -238,11 +238,14 @@ class Partition:
         optional(*PYARROW)
         from sojourn.io.formats import rows_of
         from sojourn.io.gather import gather
+        from sojourn.io.signals import gather_signals
 
         malformed = Malformed(self.path, self.layout.on_error)
+        sequences: Sequences
         if self.layout.values:
-            from sojourn.io.signals import gather_signals as gather
-        sequences = gather(self, partial(rows_of, self), malformed)
+            sequences = gather_signals(self, malformed)
+        else:
+            sequences = gather(self, partial(rows_of, self), malformed)
         if self.size not in (None, sequences.n_total):
             raise SojournError(
                 f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "
