@@ -648,7 +648,7 @@ def test_a_model_reads_new_data_by_its_clock(hourly, capsys):
     scores = table(run(capsys, "score", hourly / "m.sojourn", hourly / "log.csv"))
     seqs = sj.read(hourly / "log.csv", quiet=True, every="1h")
     assert numbers(scores["length"]) == seqs.lengths.tolist()
-    assert numbers(scores["log_prob"]) == pytest.approx(model.score_samples(seqs))
+    assert numbers(scores["log_prob"]) == model.score_samples(seqs).tolist()
 
 
 def test_forecasts_are_those_of_python(hourly, capsys):
@@ -659,7 +659,7 @@ def test_forecasts_are_those_of_python(hourly, capsys):
         )
     )
     p = model.forecast(seqs, 2).probabilities
-    assert numbers(found["probability"]) == pytest.approx(-np.sort(-p, axis=2).ravel())
+    assert numbers(found["probability"]) == (-np.sort(-p, axis=2)).ravel().tolist()
     assert found["step"][:8] == ["1"] * 4 + ["2"] * 4
     assert set(found["symbol"]) == {"ask", "check", "pay", "END"}
     for option, what in (

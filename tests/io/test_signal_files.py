@@ -66,8 +66,8 @@ def test_a_scan_fits_and_scores_as_the_data_in_memory_do(tmp_path):
     there = HSMM(2, 6, init=start, **options).fit(scan)
     assert here.history_ == there.history_  # to the bit
     np.testing.assert_array_equal(ours.score_samples(scan), ours.score_samples(SIGNALS))
-    assert ours.score(scan) == pytest.approx(ours.score(SIGNALS))
-    assert ours.bic(scan) == pytest.approx(ours.bic(SIGNALS))
+    assert ours.score(scan) == ours.score(SIGNALS)
+    assert ours.bic(scan) == ours.bic(SIGNALS)
     np.testing.assert_allclose(np.sort(ours.params_.density.means[:, 0]), [0, 5], atol=0.3)
 
 
