@@ -8,12 +8,22 @@ from threadpoolctl import threadpool_limits
 
 from sojourn import Params, Sequences
 from sojourn.contexts import sample
-from sojourn.contexts.counts import ContextTally
+from sojourn.contexts.counts import ContextTally, count_contexts
+from sojourn.contexts.followers import cross_weights, learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
+from sojourn.contexts.trees import lay_out
+from sojourn.contexts.trust import USUAL
 from sojourn.spectral.answers import log_prob
-from sojourn.spectral.choice import choose_trees, grow_pasts, learn_contexts
-from sojourn.spectral.search import WORTH_MIXING, best_mixture
+from sojourn.spectral.choice import (
+    CROSSED,
+    FOLDS,
+    choose_trees,
+    cross_trust,
+    grow_pasts,
+    learn_contexts,
+)
+from sojourn.spectral.search import FEW, PRIOR, WORTH_MIXING, best_mixture
 
 PARAMS = Params.random(3, 4, 4, rng=0)
 DATA = PARAMS.sample(500, 40, rng=1)
@@ -127,14 +137,46 @@ def test_at_full_rank_the_likeliest_size_is_kept():
 def test_context_tree_is_as_deep_as_it_pays():
     """Nothing is left where the past says nothing; pieces of one song need long pasts."""
     rng = np.random.default_rng(0)
-    noise = Sequences.from_lists(rng.integers(0, 4, (500, 40)).tolist(), vocabulary=range(4))
+    noise = Sequences.from_lists(rng.integers(0, 4, (1000, 40)).tolist(), vocabulary=range(4))
     phrase = rng.integers(0, 4, 60).tolist()
-    songs = [phrase[a : a + 40] for a in rng.integers(0, 20, 400).tolist()]
+    songs = [phrase[a : a + 40] for a in rng.integers(0, 20, 800).tolist()]
     for data, pays in ((noise, False), (Sequences.from_lists(songs, vocabulary=range(4)), True)):
         trees, trials = choose_trees(Sample.of(data), 4, False, range(1, 3), 1)
         model, chosen = learn_contexts(counted(data, trees), False, range(1, 3), trials, 1)
         assert (model.trees.pasts.n_nodes > model.trees.n_pasts) == pays
         assert chosen.score >= max(t.score for t in chosen.trials if t.rank == chosen.rank) - 2e-5
+
+
+def test_all_of_few_data_teach_the_trust_whatever_their_order():
+    data = Params.random(3, 4, 3, rng=0).sample(60, 30, rng=1)
+    sample = Sample.of(data)
+    trees = grow_pasts(sample, 3)
+    trust = cross_trust(sample, trees, True)
+    assert len(trust) == len(USUAL)
+    assert trust == cross_trust(Sample.of(data[np.arange(60)[::-1]]), trees, True)
+    trees, planned = choose_trees(sample, 3, True, RANKS, 1)
+    model, choice = learn_contexts(counted(data, trees), True, RANKS, planned, 1)
+    moments = counted(data, model.trees)
+    everything = moments.counts + count_contexts(moments.heldout, model.trees)
+    given = np.array(choice.trust)
+    followers, _ = learn_followers(model.trees.pasts, everything.follows, None, True, given)
+    assert len(given) == len(USUAL)
+    assert np.array_equal(model.followers.trust, followers.trust)
+    assert cross_trust(Sample.of(data[: FOLDS - 1]), trees, True) == ()
+    many = Params.random(3, 4, 3, rng=0).sample(CROSSED // 30 + 1, 30, rng=1)
+    assert cross_trust(Sample.of(many), trees, True) == ()
+
+
+def test_one_fold_teaches_what_held_out_pieces_teach():
+    data = Params.random(3, 4, 3, rng=0).sample(200, 30, rng=1)
+    sample = Sample.of(data)
+    trees = grow_pasts(sample, 3)
+    counts = count_contexts(sample.training, trees)
+    flat = lay_out(sample.heldout, 3)
+    _, weights = learn_followers(trees.pasts, counts.follows, flat, True)
+    crossed = cross_weights(trees.pasts, [(counts.follows, flat)], True)
+    assert np.array_equal(crossed, weights)
+    assert not np.array_equal(crossed, USUAL)
 
 
 # ---- the mixture --------------------------------------------------------------------------------
@@ -144,24 +186,36 @@ def test_weight_is_the_best_of_all_weights():
     rng = np.random.default_rng(0)
     p, beside = rng.beta(2, 3, 500), rng.beta(2, 3, 500)
     weight, score = best_mixture(p, beside)
-    scores = [np.log(a * p + (1 - a) * beside).mean() for a in np.linspace(0, 1, 1001)]
-    assert score >= max(scores) - 1e-9
-    assert weight == pytest.approx(np.linspace(0, 1, 1001)[np.argmax(scores)], abs=1e-3)
+    weights = np.linspace(0, 1, 1001)[1:-1]
+    scores = np.array([np.log(a * p + (1 - a) * beside).mean() for a in weights])
+    prior = PRIOR / len(p) * np.log(weights * (1 - weights))
+    best = int(np.argmax(scores + prior))
+    assert weight == pytest.approx(weights[best], abs=1e-3)  # the distance of two weights
+    assert score == pytest.approx(scores[best], abs=1e-6)  # flat near the best
 
 
 def test_mixture_that_gains_nothing_is_its_better_half():
-    p = np.random.default_rng(0).beta(2, 3, 500)
+    p = np.random.default_rng(0).beta(2, 3, FEW)
     assert best_mixture(p, 0.9 * p) == (1.0, np.log(p).mean())
     assert best_mixture(0.9 * p, p) == (0.0, np.log(p).mean())
-    noise = 1 + WORTH_MIXING / 10 * np.sin(np.arange(500))
+    noise = 1 + WORTH_MIXING / 10 * np.sin(np.arange(FEW))
     assert best_mixture(p, p * noise)[0] in (0.0, 1.0)
+
+
+def test_few_outcomes_drop_neither_half_of_a_mixture():
+    """A hundred outcomes at which the operators are ahead do not show that the tree never is."""
+    p = np.random.default_rng(0).beta(2, 3, 100)
+    weight, score = best_mixture(p, 0.99 * p)
+    assert 0.5 < weight < 1.0
+    assert score == pytest.approx(np.log(p * (weight + 0.99 * (1 - weight))).mean(), abs=1e-12)
+    assert best_mixture(p, p)[0] == pytest.approx(0.5, abs=1e-5)  # 20 bisections
 
 
 def test_gain_that_fitting_explains_is_not_a_gain():
     """A tree that is no better, but was fitted to the outcomes it is judged by."""
     rng = np.random.default_rng(0)
-    p = rng.beta(2, 3, 2000)
-    beside = p * (1 + 0.003 + 0.05 * rng.standard_normal(2000))
+    p = rng.beta(2, 3, FEW)
+    beside = p * (1 + 0.003 + 0.05 * rng.standard_normal(FEW))
     assert np.log(beside).mean() > np.log(p).mean() + WORTH_MIXING
     assert best_mixture(p, beside)[0] == 1.0
     assert (

@@ -10,6 +10,7 @@ the parent of the root being uniform. How far a node is trusted, λ, is learned 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.tables import Table
-from sojourn.contexts.trees import Codes, Flat, Tree, locate, positions
+from sojourn.contexts.trees import Codes, Flat, Ints, Tree, locate, positions
 from sojourn.contexts.trust import USUAL, features, learn_weights, trust_of
 from sojourn.errors import SojournError
 
@@ -28,6 +29,8 @@ Floats = NDArray[np.float64]
 
 # A table of all probabilities is made if it has at most this many.
 MAX_DENSE = 1 << 23
+# Nodes on all paths that weights are learned on at most, where every outcome is one.
+MOST_CROSSED = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,20 +167,56 @@ def learn_followers(
     tree: Tree, follows: Table, heldout: Flat | None, ends: bool, weights: Floats | None = None
 ) -> tuple[Followers, Floats]:
     """The context tree of the counts, and the weights of its trust: given, or learned."""
-    C = _with_ancestors(tree, follows)
-    totals = np.asarray(C.sum(axis=1), np.float64).ravel()
-    counted = (C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data)
+    counted, totals = _counted(tree, follows)
     evidence = features(tree, *counted, totals)
     if weights is None:
         weights = USUAL
         if heldout is not None:
-            at = positions(heldout)
-            at = at[heldout.codes[at] < tree.n_symbols + ends]
-            met = (locate(tree, heldout)[at], heldout.codes[at])
-            paths = _paths(*met, tree.parent, *counted, totals)
+            paths = _outcomes(tree, heldout, ends, counted, totals)
             weights = learn_weights(evidence, paths, 1.0 / (tree.n_symbols + ends))
     trust = np.where(totals > 0, trust_of(evidence, weights), 0.0)
     return Followers(tree.parent, *counted, trust, tree.n_symbols), weights
+
+
+def cross_weights(tree: Tree, folds: Iterable[tuple[Table, Flat]], ends: bool) -> Floats | None:
+    """The weights of trust that all folds favour, each judged by the counts of the others.
+
+    A fold is those counts, and its own pieces. None where paths to the root have too many nodes.
+    """
+    begins, n = [np.zeros(1, np.int64)], 0
+    evidence: list[Floats] = []
+    shares: list[Floats] = []
+    nodes: list[Ints] = []
+    for follows, own in folds:
+        counted, totals = _counted(tree, follows)
+        begin, share, node = _outcomes(tree, own, ends, counted, totals)
+        begins.append(begin[1:] + n)
+        shares.append(share)
+        nodes.append(node + tree.n_nodes * len(evidence))
+        evidence.append(features(tree, *counted, totals))
+        n += len(share)
+        if n > MOST_CROSSED:
+            return None
+    paths = (np.concatenate(begins), np.concatenate(shares), np.concatenate(nodes))
+    return learn_weights(np.concatenate(evidence), paths, 1.0 / (tree.n_symbols + ends))
+
+
+def _counted(tree: Tree, follows: Table) -> tuple[tuple[Ints, Codes, Ints], Floats]:
+    """Counts by node as rows of symbols: where each begins, symbols, counts; and their sums."""
+    C = _with_ancestors(tree, follows)
+    totals = np.asarray(C.sum(axis=1), np.float64).ravel()
+    return (C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data), totals
+
+
+def _outcomes(
+    tree: Tree, flat: Flat, ends: bool, counted: tuple[Ints, Codes, Ints], totals: Floats
+) -> tuple[Ints, Floats, Ints]:
+    """The path of every outcome of the pieces, for `learn_weights`."""
+    at = positions(flat)
+    at = at[flat.codes[at] < tree.n_symbols + ends]
+    met = (locate(tree, flat)[at], flat.codes[at])
+    begin, share, node = _paths(*met, tree.parent, *counted, totals)
+    return begin, share, node
 
 
 def _with_ancestors(tree: Tree, follows: Table) -> sp.csr_array:

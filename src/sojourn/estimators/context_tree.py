@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sojourn.checks import check_choice
 from sojourn.contexts.counts import ContextTally
 from sojourn.estimators.predictive import PredictiveModel, counted, sample_of
-from sojourn.spectral.choice import grow_pasts, learn_tree
+from sojourn.spectral.choice import cross_trust, grow_pasts, learn_tree
 from sojourn.spectral.models import ContextModel
 
 
@@ -71,9 +71,11 @@ class ContextTree(PredictiveModel):
         """
         check_choice("unknown", self.unknown, ("error", "missing"))
         data = self._training_data(X, lengths, client)
-        trees = grow_pasts(sample_of(data), data.n_symbols)
+        sample = sample_of(data)
+        trees = grow_pasts(sample, data.n_symbols)
+        trust = cross_trust(sample, trees, self.ends, self.n_jobs)
         moments = counted(data, partial(ContextTally, trees), self.n_jobs)
-        model = learn_tree(moments, self.ends, self.n_jobs)
+        model = learn_tree(moments, self.ends, self.n_jobs, trust)
         learned = {"trees_": trees, "followers_": model.followers}
         learned |= {"vocabulary_": data.vocabulary, "n_symbols_": data.n_symbols}
         learned |= self._timing(data)

@@ -20,11 +20,11 @@ from sojourn.contexts.counts import (
     count_contexts,
     grow_trees,
 )
-from sojourn.contexts.followers import learn_followers
+from sojourn.contexts.followers import cross_weights, learn_followers
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.sample import Sample
-from sojourn.contexts.tables import MAX_CELLS
-from sojourn.contexts.trees import Codes
+from sojourn.contexts.tables import MAX_CELLS, Table
+from sojourn.contexts.trees import Codes, Flat, lay_out
 from sojourn.scale.threads import each
 from sojourn.spectral.classes import learn_classes
 from sojourn.spectral.context_operators import SHARED_FROM, learn_operators
@@ -52,6 +52,8 @@ LARGE = 1 << 22  # entries of a table
 # How many times fewer positions a node of the context tree may have than seemed to pay.
 SOME, MANY = 3, 10
 SURE = 3.0  # standard errors by which nodes must pay on a sample: counting them all takes time
+# Up to so many symbols all of the data teach how far to trust nodes of the context tree, in folds.
+CROSSED, FOLDS = 30_000, 5
 # Outcomes that sizes are compared on: fewer where each is compared with many symbols.
 JUDGED, JUDGED_SYMBOLS, LEAST_JUDGED = 1 << 15, 1 << 25, 1 << 12
 
@@ -73,6 +75,8 @@ class ContextChoice:
     sizes : tuple of float
         The values of `split_at` that were still compared after all was counted.
     trials : tuple of ContextTrial
+    trust : tuple of float
+        Weights of the trust in nodes of the context tree that all of few data favour; else empty.
     """
 
     split_at: float
@@ -82,6 +86,7 @@ class ContextChoice:
     score: float | None
     sizes: tuple[float, ...]
     trials: tuple[ContextTrial, ...] = ()
+    trust: tuple[float, ...] = ()
 
 
 def max_rank(n_symbols: int) -> int:
@@ -135,18 +140,41 @@ def choose_trees(
     if full and counted.is_all:
         kept = _likeliest(kept, share, search, counts, everything, n_jobs, seed)
     trees = grown.cut(min(kept))
+    trust = cross_trust(sample, grown, ends, n_jobs) if reads is None else ()
     if not trials:
-        return trees.pruned(0), ContextChoice(0.0, 0, search.ridge, 1.0, None, kept)
+        return trees.pruned(0), ContextChoice(0.0, 0, search.ridge, 1.0, None, kept, (), trust)
     # Nodes of the context tree that do not pay here are not counted; more data may make some pay.
     sure = 0.0 if counted.is_all else SURE
     _, least = search.pruned(search.best, fine.cut(search.best.split_at), sure)
     trees = trees.pruned(least / (SOME if counted.is_all else MANY))
-    found = trees, ContextChoice(0.0, search.best.rank, search.ridge, 1.0, None, kept, trials)
+    plan = (0.0, search.best.rank, search.ridge, 1.0, None, kept, trials, trust)
+    found = trees, ContextChoice(*plan)
     if reads is not None or n_symbols < CLASSES_FROM:
         return found
     reads = learn_classes(sample.training, n_symbols, seed)
     other = choose_trees(sample, n_symbols, ends, ranks, n_jobs, seed, reads)
     return max(found, other, key=lambda either: max(t.score for t in either[1].trials))
+
+
+def cross_trust(
+    sample: Sample, trees: Trees, ends: bool, n_jobs: int | None = None
+) -> tuple[float, ...]:
+    """Weights of the trust in nodes of the context tree by all of few data; none for more.
+
+    What is held out of a few sequences is too little to learn them on: so each fold is in turn.
+    """
+    pieces, _, _ = (sample.training + sample.heldout).bounded()  # in the order of their keys
+    if not sample.is_all or pieces.n_total > CROSSED or len(pieces) < FOLDS:
+        return ()
+    fold = np.arange(len(pieces)) % FOLDS
+
+    def judged(k: int) -> tuple[Table, Flat]:
+        others = pieces.take(np.flatnonzero(fold != k)).compact()
+        own = pieces.take(np.flatnonzero(fold == k)).compact()
+        return count_contexts(others, trees, n_jobs).follows, lay_out(own, trees.n_symbols)
+
+    weights = cross_weights(trees.pasts, map(judged, range(FOLDS)), ends)
+    return () if weights is None else tuple(weights.tolist())
 
 
 def _contenders(
@@ -250,12 +278,14 @@ def learn_contexts(
     operators = learn_operators(grouped, best.rank, ends, *more)
     follows = moments.counts.follows_of(trees, least) + rest.follows_of(trees, least)
     trees = trees.pruned(least)
-    followers, _ = learn_followers(trees.pasts, follows, None, ends, search.trust)
+    trust = planned.trust if planned else ()
+    weights = np.array(trust) if trust else search.trust
+    followers, _ = learn_followers(trees.pasts, follows, None, ends, weights)
     model = ContextModel(trees, operators, followers, best.weight, ends)
     trials = (*(planned.trials if planned else ()), *search.trials)
     score = best.score if search.heldout else None
     chosen = (best.split_at, operators.rank, best.ridge, best.weight, score)
-    return model, ContextChoice(*chosen, sizes, trials)
+    return model, ContextChoice(*chosen, sizes, trials, trust)
 
 
 def _best(
@@ -292,10 +322,12 @@ def _best(
     return max([best, *others], key=lambda trial: trial.score), cut
 
 
-def learn_tree(moments: ContextMoments, ends: bool, n_jobs: int | None = None) -> ContextModel:
-    """The context tree alone, its trust learned on what was held out."""
+def learn_tree(
+    moments: ContextMoments, ends: bool, n_jobs: int | None = None, trust: tuple[float, ...] = ()
+) -> ContextModel:
+    """The context tree alone, its trust given, or learned on what was held out."""
     counts, trees = moments.counts, moments.counts.trees
-    trust = Search.of(moments.heldout, counts, ends).trust
+    weights = np.array(trust) if trust else Search.of(moments.heldout, counts, ends).trust
     everything = counts + count_contexts(moments.heldout, trees, n_jobs)
-    followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, trust)
+    followers, _ = learn_followers(trees.pasts, everything.follows, None, ends, weights)
     return ContextModel(trees, None, followers, 0.0, ends)

@@ -40,6 +40,9 @@ MAX_JUDGED = 1 << 27
 # numbers were fitted to the outcomes that judge it (weights of trust, and of the mixture): some of
 # the gain is due to these, but with few outcomes no more than ASKED.
 WORTH_MIXING, FITTED, ASKED = 1e-4, len(USUAL) + 1, 0.02
+# Fewer outcomes cannot show that something is of no use: both parts of a mixture stay, and all
+# nodes of the context tree. PRIOR outcomes speak for each part.
+FEW, PRIOR = 5_000, 1.0
 TIE = 1e-4  # nats per outcome that are too few to distinguish two ranks
 CLOSE = 2e-3  # and of fewer outcomes, where they have many symbols to be compared with
 # Positions that a node below the contexts needs to stay in the context tree, and nats per outcome
@@ -90,9 +93,12 @@ def best_mixture(p: Floats, beside: Floats) -> tuple[float, float]:
     for _ in range(20):  # the slope falls with the weight
         a = (lo + hi) / 2
         slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
+        slope += PRIOR / len(p) * (1 / a - 1 / (1 - a))
         lo, hi = (a, hi) if slope > 0 else (lo, a)
     a = (lo + hi) / 2
     both, alone, tree = np.log(a * p + (1 - a) * beside), np.log(p), np.log(beside)
+    if len(p) < FEW:
+        return float(a), float(both.mean())
     gains = both - alone
     # Some of what the tree gains is that its trust, and the weight, were fitted to these outcomes.
     least = max(WORTH_MIXING, min(FITTED / len(p), ASKED), gains.std() / np.sqrt(len(p)))
@@ -221,7 +227,7 @@ class Search:
         """
         assert self.heldout is not None
         found, logs, p = [], [], self.probs[trial]
-        for least in LEAST:
+        for least in LEAST if len(p) >= FEW else (0,):
             beside = self.heldout.prob_of_tree(
                 kept_ancestors(trees.pasts, trees.past_context, least)
             )
