@@ -562,7 +562,7 @@ def test_sequences_too_short_are_used_for_what_they_can_give(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["pooled", "per_step"])
 def test_windows_that_are_nowhere_complete_are_named(algorithm):
-    with pytest.raises(SojournError, match=r"windows \(0,\) on both sides of a symbol"):
+    with pytest.raises(SojournError, match=r"right windows \(0,\), or one of each with"):
         SpectralHSMM(1, 2, algorithm=algorithm).fit([[0, None, 0, 0]])
 
 

@@ -76,8 +76,9 @@ def algorithm_1(table: Gapped, rank: int, n_states: int, seed: int = 0) -> Paper
     )
     if not (D_steps.size and X_steps.size and O_steps.size):
         raise SojournError(
-            f"no sequence holds windows {table.offsets} on both sides of a symbol with none of "
-            f"them missing; give longer sequences or a smaller max_duration or window"
+            f"no sequence holds a left and two right windows {table.offsets}, or one of each with "
+            f"a symbol between, without a missing symbol; give longer sequences or a smaller "
+            f"max_duration or window"
         )
     n_t = max(int(D_steps[-1]), int(X_steps[-1])) + 1
     D_at, X_at, O_at = (_nearest(steps, n_t) for steps in (D_steps, X_steps, O_steps))
