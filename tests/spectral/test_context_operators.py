@@ -107,6 +107,12 @@ def test_a_symbol_that_was_never_seen_is_as_likely_as_half_a_count():
     assert 0.4 < p[299] * 5000 < 0.6
 
 
+def test_a_context_of_all_futures_is_not_the_end():
+    pieces = Pieces.all_of(Sequences.from_lists([[0, 1]]))
+    trees = grow_trees(pieces, 2, 2, 1).cut(100)  # too few positions to be split
+    assert learn_operators(count_contexts(pieces, trees), 1, True).emit[-1] == 0.0
+
+
 @pytest.fixture(scope="module")
 def counts():
     pieces = Pieces.all_of(Params.random(3, 4, 4, rng=0).sample(300, 40, rng=1))

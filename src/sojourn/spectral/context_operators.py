@@ -167,8 +167,8 @@ def learn_operators(
         return Moves(met, *np.divmod(row, n_o), symbols)
 
     H_o = [partial(moves, range(a, b)) for a, b in pairwise(bounds)]
-    begins = np.full(n_v, -1)
-    begins[trees.future_context] = trees.futures.first_tokens
+    begins = np.full(n_v, -1)  # of a context the first of its nodes, which is above the others
+    begins[trees.future_context[::-1]] = trees.futures.first_tokens[::-1]
     # One average future more: the start of one long sequence does not exclude all other starts.
     first = np.where(used, sum(some.first for some in all_of), 0.0)
     first = first + H.sum(axis=0) / max(H.sum(), 1.0)
