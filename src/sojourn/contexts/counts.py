@@ -353,19 +353,9 @@ def _keys(flat: Flat, trees: Trees, past: Codes, future: Codes) -> list[NDArray[
 
 @njit(cache=True, nogil=True)
 def _fill_keys(  # type: ignore[no-untyped-def]
-    codes,
-    starts,
-    stops,
-    past,
-    future,
-    past_context,
-    future_context,
-    n_o,
-    n_v,
-    pairs,
-    moves,
-    follows,
-):
+    codes, starts, stops, past, future, past_context, future_context, n_o, n_v,
+    pairs, moves, follows,
+):  # fmt: skip
     a, b, c = 0, 0, 0
     for i in range(len(starts)):
         for p in range(starts[i], stops[i]):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.tables import Table
-from sojourn.contexts.trees import Codes, Flat, Ints, Tree, locate, positions
+from sojourn.contexts.trees import Codes, Flat, Tree, locate, outcomes
 from sojourn.contexts.trust import USUAL, features, learn_weights, trust_of
 from sojourn.errors import SojournError
 
@@ -172,7 +172,9 @@ def learn_followers(
     if weights is None:
         weights = USUAL
         if heldout is not None:
-            paths = _outcomes(tree, heldout, ends, counted, totals)
+            at = outcomes(heldout, tree.n_symbols + ends)
+            met = (locate(tree, heldout)[at], heldout.codes[at])
+            paths = _paths(*met, tree.parent, *counted, totals)
             weights = learn_weights(evidence, paths, 1.0 / (tree.n_symbols + ends))
     trust = np.where(totals > 0, trust_of(evidence, weights), 0.0)
     return Followers(tree.parent, *counted, trust, tree.n_symbols), weights

@@ -235,6 +235,12 @@ def positions(flat: Flat) -> Ints:
     return np.flatnonzero(np.cumsum(inside[:-1]))
 
 
+def outcomes(flat: Flat, n: int) -> Ints:
+    """The positions of outcomes below n, symbols or also the end: those that can be scored."""
+    at = positions(flat)
+    return at[flat.codes[at] < n]
+
+
 def steps_of(flat: Flat, fresh: NDArray[np.bool_], n_t: int, seen: int = 0) -> Codes:
     """The step of each place, counted from `seen` in fresh pieces, n_t - 1 at most."""
     steps = np.full(len(flat.codes), n_t - 1, np.int32)

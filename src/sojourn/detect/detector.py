@@ -134,10 +134,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if not isinstance(self.model, SequenceModel):
             shown = getattr(self.model, "__name__", type(self.model).__name__)
             raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
-        refit, rate = (
-            self.refit,
-            check_rate("contamination", self.contamination, "normal sequences"),
-        )
+        refit = self.refit
+        rate = check_rate("contamination", self.contamination, "normal sequences")
         if not refit:
             check_is_fitted(self.model)
         given: Any = self.model._training_data(X, lengths, None) if refit else None

@@ -161,13 +161,9 @@ def weigh(counts: ExpectedCounts, model: Model, pseudocount: float, left_censore
         over, within = first[:, -1] - counts.initial[:, -1], first[:, -1]
         tail = tail + np.stack([within * params.steps_beyond, over], axis=1)
     flat = np.empty(model.layout.bounds[-1])
-    start, *tables, tails, end, empty = model.layout.tables(flat)
-    start[0] = counts.start
-    tables[0][:], tables[1][:], tables[2][:] = (
-        counts.transition,
-        counts.duration + first,
-        counts.emission,
-    )
+    start, transition, duration, emission, tails, end, empty = model.layout.tables(flat)
+    start[0], transition[:], emission[:] = counts.start, counts.transition, counts.emission
+    duration[:] = counts.duration + first
     tails[:], end[:, 0], end[:, 1] = tail, counts.end, counts.transition.sum(axis=1)
     empty[0] = counts.n_empty, counts.initial.sum()
     if pseudocount > 0.0:

@@ -126,11 +126,10 @@ def expected_counts(
     array([[0. , 1. ],
            [1.5, 0.5]])
     """
-    total: ExpectedCounts
     size = chunk_size(data.n_total)
     if isinstance(data, Partitions):
         summing = Summing(partial(_chunk_runner, params, initial=initial), size)
-        total = summing.total(data.run(summing))
+        total: ExpectedCounts = summing.total(data.run(summing))
         return total
     rooms, sums = rooms or Rooms(data.offsets, params), TreeSum(0)
     run = _chunk_runner(params, data, initial, labels, rooms=rooms)

@@ -93,9 +93,7 @@ def window_filter(operators: Operators, epsilon: float) -> Filter:
     o = operators
     n_t, n_o, rank, _ = o.B.shape
     k, width = _padded(rank), _padded(rank) + _padded(n_o + 1)
-    Q = np.einsum(
-        "toij,j->tio", o.B, o.stop
-    )  # what each state predicts            (n_t, rank, n_o)
+    Q = np.einsum("toij,j->tio", o.B, o.stop)  # what each state predicts    (n_t, rank, n_o)
     after = Q[np.minimum(np.arange(n_t) + 1, n_t - 1)]  # a move of step t ends before t + 1
     moves = np.zeros((n_t, n_o + 1, k, width))
     moves[:, :n_o, :rank, :rank] = o.B

@@ -67,9 +67,7 @@ class Gapped:
     """
 
     offsets: tuple[int, ...]
-    M_LoR: NDArray[
-        Any
-    ]  # L, o, R; the sum over o is the M(L, R) it is divided by  (n_t, n_L, n_o, n_R)
+    M_LoR: NDArray[Any]  # L, o, R; its sum over o is what it is divided by (n_t, n_L, n_o, n_R)
     M_LR: NDArray[Any]  # L and R                                                  (n_t, n_L, n_R)
     M_LR1: NDArray[Any]  # L and R one step later, over the same t as M_LR         (n_t, n_L, n_R)
     M_oo: NDArray[Any]  # the symbols at t and t+1                                 (n_t, n_o, n_o)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sojourn.contexts.counts import ContextCounts, Trees
 from sojourn.contexts.followers import Followers, learn_followers
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import Codes, Flat, kept_ancestors, lay_out, locate, positions
+from sojourn.contexts.trees import Codes, Flat, kept_ancestors, lay_out, locate, outcomes
 from sojourn.contexts.trust import USUAL
 from sojourn.spectral.context_operators import (
     RIDGE,
@@ -127,8 +127,7 @@ class Search:
         """A search that judges by the pieces, beside the context tree of the counts."""
         tree, reads = counts.trees.pasts, counts.trees.reads
         flat = lay_out(pieces, tree.n_symbols, reads)
-        at = positions(flat)
-        at = at[flat.codes[at] < tree.n_symbols + ends]
+        at = outcomes(flat, tree.n_symbols + ends)
         followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
         search = cls(None, trust, tree.n_symbols)
         if reads is not None:
@@ -140,8 +139,7 @@ class Search:
             few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
             pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
             flat = lay_out(pieces, tree.n_symbols, reads)
-            at = positions(flat)
-            at = at[flat.codes[at] < tree.n_symbols + ends]
+            at = outcomes(flat, tree.n_symbols + ends)
         nodes = locate(tree, flat)
         beside = followers.prob(nodes[at], flat.codes[at], ends)
         search.heldout = Heldout(flat, pieces.fresh, nodes, at, followers, beside, ends)
@@ -212,8 +210,7 @@ class Search:
         """The judge of operators alone over other pieces."""
         assert self.heldout is not None
         flat = lay_out(pieces, trees.n_symbols, trees.reads)
-        at = positions(flat)
-        at = at[flat.codes[at] < trees.n_symbols + self.heldout.ends]
+        at = outcomes(flat, trees.n_symbols + self.heldout.ends)
         nodes = locate(trees.pasts, flat)
         return replace(self.heldout, flat=flat, fresh=pieces.fresh, nodes=nodes, at=at)
 

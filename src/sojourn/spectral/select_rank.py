@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.contexts.pieces import Pieces
-from sojourn.contexts.trees import lay_out, positions, steps_of
+from sojourn.contexts.trees import lay_out, outcomes, steps_of
 from sojourn.errors import SojournError
 from sojourn.spectral.filter import run_filter, window_filter
 from sojourn.spectral.moment_tables import Adjacent, Table, shape_of
@@ -104,8 +104,7 @@ def heldout_score(operators: Operators, epsilon: float, pieces: Pieces) -> float
     filter = window_filter(operators, epsilon)
     flat = lay_out(pieces, filter.n_o)
     prob = run_filter(filter, flat, steps_of(flat, pieces.fresh, filter.n_t), pieces.fresh)[0]
-    at = positions(flat)
-    seen = at[flat.codes[at] < filter.n_o]
+    seen = outcomes(flat, filter.n_o)
     return float(np.log(prob[seen]).sum()) / max(len(seen), 1)
 
 
