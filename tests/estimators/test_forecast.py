@@ -258,6 +258,8 @@ def test_remaining_time_is_covered_and_beats_the_mean_by_length():
     plain = model.remaining_time(parts)
     assert np.isnan(plain.low).all()
     assert np.abs(plain.time.mean() - actual.mean()) < 0.1 * actual.mean()
+    not_begun = [model.remaining_time(rows).time[0] for rows in ([[]], [[], ["a"]])]
+    assert not_begun[0] == pytest.approx(not_begun[1], rel=1e-6)  # waits are cut at 1e-9
 
 
 def test_remaining_time_on_a_clock_is_the_wait_for_the_end():

@@ -217,7 +217,8 @@ def _expected_rest(
         time, low, high = (wait.quantile(q) - wait.step for q in (0.5, outer, 1.0 - outer))
         return wait.mean, time, low, high, wait.unit
     # The gap after the last event, if another follows, and those after the events to come.
-    last = np.where(sequences.lengths > 0, sequences.codes[sequences.offsets[1:] - 1], -1)
+    at = np.where(sequences.lengths > 0, sequences.offsets[1:] - 1, sequences.n_total)
+    last = np.append(sequences.codes, -1)[at]
     after = np.where(last >= 0, gaps[0][last], 0.0) * (1.0 - hits.first[:, 0])
     time = after + hits.symbols @ gaps[1]
     none = np.full(len(time), np.nan)
