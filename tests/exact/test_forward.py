@@ -131,6 +131,19 @@ def test_expected_counts_equal_enumeration(cases):
         close(np.exp(counts.log_likelihood), case.truth.probability)
 
 
+def test_kernels_for_one_lane_equal_enumeration(cases, monkeypatch):
+    monkeypatch.setattr("sojourn.exact.layout.n_lanes", lambda lengths, n_cells: 1)
+    for case in cases[::5]:
+        arguments = case.params, case.sequences, case.initial, case.labels
+        close(state_probabilities(*arguments, n_jobs=1), case.truth.gamma)
+        counts = expected_counts(*arguments, n_jobs=1)
+        for name in COUNTS:
+            close(getattr(counts, name), getattr(case.truth, name))
+        if case.labels is None:
+            found = decode(*arguments[:3], n_jobs=1)
+            close(np.exp(found.log_prob), [case.truth.best])
+
+
 def test_viterbi_path_is_one_of_the_best_of_all_paths(cases):
     for case in cases:
         if case.labels is not None:
