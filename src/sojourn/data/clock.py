@@ -85,8 +85,7 @@ class Clock:
     def vocabulary(self, symbols: NDArray[Any]) -> NDArray[Any]:
         """The symbols that there can be, of events that have these."""
         if self.gaps:
-            labels = ["", *(f" {label}" for label in self.labels())]
-            return np.unique([f"{symbol}{label}" for symbol in symbols for label in labels])
+            return np.unique([f"{symbol}{end}" for symbol in symbols for end in self.endings()])
         if self.fill != "nothing":
             return symbols
         if (symbols.dtype.kind == "U") != isinstance(self.nothing, str):
@@ -98,10 +97,10 @@ class Clock:
             raise SojournError(f"{self.nothing!r} is the symbol of an event; pass another nothing=")
         return np.sort(np.append(symbols, self.nothing))
 
-    def labels(self) -> list[str]:
-        """Names of the stretches between `gaps`: ``"<1min"``, ``"1min-1h"``, ``">=1h"``."""
-        between = [f"{low}-{high}" for low, high in pairwise(self.gaps)]
-        return [f"<{self.gaps[0]}", *between, f">={self.gaps[-1]}"]
+    def endings(self) -> list[str]:
+        """What follows a symbol: nothing at the end, else `` <1min``, `` 1min-1h``, `` >=1h``."""
+        between = [f" {low}-{high}" for low, high in pairwise(self.gaps)]
+        return ["", f" <{self.gaps[0]}", *between, f" >={self.gaps[-1]}"]
 
 
 def text_of(given: Any, what: str) -> str:
@@ -223,8 +222,8 @@ def _with_gaps(clock: Clock, sequences: Sequences) -> Sequences:
         raise SojournError(f"gaps is {list(clock.gaps)}; expected lengths of time that increase")
     symbols = sequences.vocabulary
     vocabulary = clock.vocabulary(symbols)
-    names = ["", *(f" {label}" for label in clock.labels())]
-    code_of = np.searchsorted(vocabulary, [[f"{s}{name}" for name in names] for s in symbols])
+    written = [[f"{symbol}{end}" for end in clock.endings()] for symbol in symbols]
+    code_of = np.searchsorted(vocabulary, written)
     stretch = np.zeros(len(when), dtype=np.int64)  # 0 for a last event, which no other follows
     if len(when):
         stretch[:-1] = 1 + np.searchsorted(bounds, seconds(when[1:] - when[:-1]), side="right")

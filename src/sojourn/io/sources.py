@@ -241,11 +241,11 @@ class Partition:
         from sojourn.io.signals import gather_signals
 
         malformed = Malformed(self.path, self.layout.on_error)
-        sequences: Sequences
-        if self.layout.values:
-            sequences = gather_signals(self, malformed)
-        else:
-            sequences = gather(self, partial(rows_of, self), malformed)
+        sequences: Sequences = (
+            gather_signals(self, malformed)
+            if self.layout.values
+            else gather(self, partial(rows_of, self), malformed)
+        )
         if self.size not in (None, sequences.n_total):
             raise SojournError(
                 f"{self} holds {sequences.n_total} symbols, but held {self.size} when it was first "

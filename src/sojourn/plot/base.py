@@ -47,18 +47,14 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 
 def bare(ax: Axes, frame: bool = True) -> Axes:
-    """The same axes without the lines that hold nothing."""
+    """The same axes without the lines that hold nothing; no name in the legend is a formula."""
+    for text in legend.get_texts() if (legend := ax.get_legend()) else ():
+        text.set_parse_math(False)
     ax.spines[["top", "right"]].set_visible(False)
     if not frame:
         ax.spines[["left", "bottom"]].set_visible(False)
         ax.tick_params(length=0)
     return ax
-
-
-def legend(ax: Axes, **how: Any) -> None:
-    """Add a legend in which no name is read as a formula."""
-    for text in ax.legend(**how).get_texts():
-        text.set_parse_math(False)
 
 
 def label_steps(ax: Axes, inner: Any) -> None:

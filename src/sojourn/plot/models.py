@@ -9,17 +9,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
 from sojourn.exact.params import Params
-from sojourn.plot.base import (
-    DASHED,
-    PALETTE,
-    QUIET,
-    axes_or_new,
-    bare,
-    color_of,
-    legend,
-    model_of,
-    short,
-)
+from sojourn.plot.base import DASHED, PALETTE, QUIET, axes_or_new, bare, color_of, model_of, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +55,7 @@ def durations(model: Any, state: int | None = None, ax: Axes | None = None) -> A
             name = short(inner.state_names[i])
             ax.stairs(row, edges, color=color_of(i), linewidth=1.6, label=name)
         if n_x <= len(PALETTE):
-            legend(ax, frameon=False)
+            ax.legend(frameon=False)
     ax.set(xlim=(edges[0], edges[-1]), xlabel=f"{unit} in a stay", ylabel="probability")
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=step == 1.0, min_n_ticks=1))

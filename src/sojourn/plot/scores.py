@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
-from sojourn.plot.base import ALARM, DASHED, PALETTE, axes_or_new, bare, color_of, legend, short
+from sojourn.plot.base import ALARM, DASHED, PALETTE, axes_or_new, bare, color_of, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,5 +212,5 @@ def _two_classes(values: Any, abnormal: Any) -> tuple[Floats, NDArray[np.bool_]]
 
 def _unit(ax: Axes) -> Axes:
     ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.03))
-    legend(ax, loc="lower right", edgecolor="none", framealpha=0.8)
+    ax.legend(loc="lower right", edgecolor="none", framealpha=0.8)
     return bare(ax)

@@ -56,6 +56,7 @@ def _first_sentence(findings: Findings) -> str:
 def _rows(findings: Findings, n_worst: int) -> list[dict[str, Any]]:
     """One row per sequence, in their order; reasons of those that are explained."""
     known, explained = findings.known, findings.explained
+    numbers = (findings.scores.tolist(), findings.pvalues.tolist(), findings.alarms.tolist())
     ids, lengths = findings.sequences.ids, findings.sequences.lengths.tolist()
     return [
         {
@@ -71,14 +72,7 @@ def _rows(findings: Findings, n_worst: int) -> list[dict[str, Any]]:
             "brief": brief(explained[place]) if alarm and place < len(explained) else "",
             "timeline": place < n_worst,
         }
-        for place, (score, pvalue, alarm) in enumerate(
-            zip(
-                findings.scores.tolist(),
-                findings.pvalues.tolist(),
-                findings.alarms.tolist(),
-                strict=True,
-            )
-        )
+        for place, (score, pvalue, alarm) in enumerate(zip(*numbers, strict=True))
     ]
 
 
