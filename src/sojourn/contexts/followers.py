@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn.checks import check_arrays, positive_int
 from sojourn.contexts.tables import Table
-from sojourn.contexts.trees import Codes, Flat, Tree, locate, outcomes
+from sojourn.contexts.trees import Codes, Flat, Ints, Tree, locate, outcomes
 from sojourn.contexts.trust import USUAL, features, learn_weights, trust_of
 from sojourn.errors import SojournError
 
@@ -172,9 +172,7 @@ def learn_followers(
     if weights is None:
         weights = USUAL
         if heldout is not None:
-            at = outcomes(heldout, tree.n_symbols + ends)
-            met = (locate(tree, heldout)[at], heldout.codes[at])
-            paths = _paths(*met, tree.parent, *counted, totals)
+            paths = _paths_of(tree, heldout, ends, counted, totals)
             weights = learn_weights(evidence, paths, 1.0 / (tree.n_symbols + ends))
     trust = np.where(totals > 0, trust_of(evidence, weights), 0.0)
     return Followers(tree.parent, *counted, trust, tree.n_symbols), weights
@@ -191,7 +189,7 @@ def cross_weights(tree: Tree, folds: Iterable[tuple[Table, Flat]], ends: bool) -
     nodes: list[Ints] = []
     for follows, own in folds:
         counted, totals = _counted(tree, follows)
-        begin, share, node = _outcomes(tree, own, ends, counted, totals)
+        begin, share, node = _paths_of(tree, own, ends, counted, totals)
         begins.append(begin[1:] + n)
         shares.append(share)
         nodes.append(node + tree.n_nodes * len(evidence))
@@ -210,12 +208,11 @@ def _counted(tree: Tree, follows: Table) -> tuple[tuple[Ints, Codes, Ints], Floa
     return (C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data), totals
 
 
-def _outcomes(
+def _paths_of(
     tree: Tree, flat: Flat, ends: bool, counted: tuple[Ints, Codes, Ints], totals: Floats
 ) -> tuple[Ints, Floats, Ints]:
     """The path of every outcome of the pieces, for `learn_weights`."""
-    at = positions(flat)
-    at = at[flat.codes[at] < tree.n_symbols + ends]
+    at = outcomes(flat, tree.n_symbols + ends)
     met = (locate(tree, flat)[at], flat.codes[at])
     begin, share, node = _paths(*met, tree.parent, *counted, totals)
     return begin, share, node
