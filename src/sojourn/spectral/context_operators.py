@@ -42,6 +42,7 @@ ROUNDING = 1e-9  # singular values below this share of the first are not structu
 # From this many symbols on they share operators: what differs by less than noise is made alike.
 SHARED_FROM, MAX_SHARED = 257, 64
 NOISE = 2.0  # of counts, in units of what it is for equally frequent contexts
+POWERS = 6  # of counts by themselves in the decomposition: small directions are close to noise
 BLOCK = 1 << 22  # numbers at a time; symbols in the first block decide what is shared
 # Entries of a table at a time, and of a part of it with some symbols of a small alphabet.
 STEP, PART = 1 << 18, 1 << 20
@@ -235,7 +236,7 @@ def from_moments(
     (`n_symbols`: the end). `ridge` and `shrink` are in units of the noise of counting.
     """
     total = H.sum()
-    d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed)
+    d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed, POWERS)
     k = max(1, min(max_rank, int((s > ROUNDING * s[0]).sum())))
     U, s, V = U[:, :k], s[:k], Vt[:k].T
     W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)

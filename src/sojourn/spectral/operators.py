@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 # A full decomposition up to here; beyond, the few leading vectors are found by random projections.
 DENSE, SPARSE = 400, 160
-OVERSAMPLING = 16
+OVERSAMPLING, POWERS = 16, 2
 # Singular values below this share of the largest are rounding, not structure.
 ROUNDING = 1e-15
 
@@ -126,24 +126,30 @@ def inverse(M: Any, rank: int, seed: int = 0) -> Inverse:
     return Inverse(b[:, None] * Vt.T, (U * reciprocal).T * a, s)
 
 
-def scaled_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array, Array, Array]:
+def scaled_svd(
+    M: Any, rank: int, seed: int, n_iter: int = POWERS
+) -> tuple[Array, Array, Array, Array, Array]:
     """diag(a) M diag(b) ≈ U diag(s) Vᵀ of rank k, for a dense table or a SciPy sparse array.
 
     a and b are the inverse roots of the row and column sums: the noise of the entries is then about
-    equal. Returns a, U (n_L, k), s, Vᵀ (k, n_R) and b; s may be longer than k.
+    equal. Returns a, U (n_L, k), s, Vᵀ (k, n_R) and b; s may be longer than k. `n_iter` is as in
+    `leading_svd`.
     """
     sparse = issparse(M)
     M = M if sparse else np.asarray(M, np.float64)
     a, b = inverse_root(M.sum(axis=1)), inverse_root(M.sum(axis=0))
     scaled: Any = csr_array(diags_array(a) @ M @ diags_array(b)) if sparse else a[:, None] * M * b
-    return a, *leading_svd(scaled, rank, seed), b
+    return a, *leading_svd(scaled, rank, seed, n_iter), b
 
 
-def leading_svd(M: Any, rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """M ≈ U diag(s) Vᵀ of rank k: U (n, k), s, which may be longer, and Vᵀ (k, m)."""
+def leading_svd(M: Any, rank: int, seed: int, n_iter: int = POWERS) -> tuple[Array, Array, Array]:
+    """M ≈ U diag(s) Vᵀ of rank k: U (n, k), s, which may be longer, and Vᵀ (k, m).
+
+    Large tables are projected at random first, and multiplied `n_iter` times by themselves.
+    """
     sparse = issparse(M)
     if min(M.shape) > max(SPARSE if sparse else DENSE, rank + OVERSAMPLING):
-        how = {"n_oversamples": OVERSAMPLING, "n_iter": 2, "power_iteration_normalizer": "QR"}
+        how = {"n_oversamples": OVERSAMPLING, "n_iter": n_iter, "power_iteration_normalizer": "QR"}
         U, s, Vt = randomized_svd(M, rank, random_state=seed, **how)
     else:
         full = M.toarray() if sparse else M
