@@ -118,7 +118,7 @@ def _loaded(saved: Saved, calibrating: Any) -> tuple[Any, str]:
 @click.option("--contamination", type=float, help="False-alarm rate of such a model.")
 @click.option("--worst", type=int, default=30, help="How many sequences get a timeline. [30]")
 @click.option("--title", help="Heading of the page.")
-@options.writes_file("FILE", "HTML file to write.")
+@options.writes_file("FILE", "HTML file to write.", ".html", ".htm")
 def report(
     saved: Saved, data: Data, labels: str | None, normal: tuple[str, ...], output: str, **page: Any
 ) -> None:

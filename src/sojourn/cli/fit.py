@@ -91,6 +91,8 @@ def fit(
         if name in arguments:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {estimator}.")
     how = options.given(checkpoint=checkpoint, resume=resume or None)
+    if checkpoint is not None:
+        options.check_written(checkpoint, "--checkpoint")
     if how and estimator != "hsmm":
         raise click.UsageError("--checkpoint and --resume are for --method hsmm.")
     if detector and (scan or how):

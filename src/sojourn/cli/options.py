@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ CLOCK = ("every", "fill", "max_gap", "gaps", "zone", "lifecycle")  # options abo
 UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
+READ = ("files", "model", "normal", "held_out")  # arguments that name files to be read
 COLUMNS = ("id", "time", "symbol")
 LEFT_OUT = ("missing", "values", *CLOCK)  # of the arguments of `read`, where they are not given
 
@@ -296,25 +298,46 @@ def _stdin(how: dict[str, Any]) -> str:
     return path
 
 
-def check_folder(path: str) -> None:
-    """Refuse a file to be written whose folder does not exist, before any work is done."""
+def check_written(path: str, hint: str = "--output") -> None:
+    """Refuse, before any work, a file whose folder does not exist or that is read, too."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        raise click.BadParameter(f"there is no folder {folder}.", param_hint="--output")
+        raise click.BadParameter(f"there is no folder {folder}.", param_hint=hint)
     if os.path.isdir(path):
-        raise click.BadParameter(f"{path} is a folder; give a file.", param_hint="--output")
+        raise click.BadParameter(f"{path} is a folder; give a file.", param_hint=hint)
+    for name in _files_read() if os.path.isfile(path) else ():  # not devices
+        if os.path.exists(name) and os.path.samefile(path, name):
+            raise click.BadParameter(
+                f"{path} is {name}, which is read; give another file.", param_hint=hint
+            )
 
 
-def writes_file(metavar: str, what: str) -> Callable[[Command], Command]:
-    """Add the option of a file that must be given."""
+def _files_read() -> Iterator[str]:
+    """The files that the command at work reads."""
+    given = click.get_current_context().params
+    for option in READ:
+        names = given.get(option) or ()
+        for name in (names,) if isinstance(names, str) else names:
+            yield from (name, *glob.glob(name))  # a scan takes patterns
 
-    def check(_: Any, __: Any, path: str) -> str:
-        if path == "-":
+
+def writes_file(metavar: str, what: str, *endings: str) -> Callable[[Command], Command]:
+    """Add the option of a file that must be given, by one of the endings if there are any."""
+
+    def checked(output: str) -> str:
+        if output == "-":
             raise click.BadParameter("- is no file; give a name.", param_hint="--output")
-        check_folder(path)
-        return path
+        ending = os.path.splitext(output)[1].lower()
+        if endings and ending not in endings:
+            raise click.BadParameter(
+                f"{output} ends in {ending or 'nothing'}; expected {' or '.join(endings)}.",
+                param_hint="--output",
+            )
+        check_written(output)
+        return output
 
-    return click.option("--output", "-o", required=True, metavar=metavar, help=what, callback=check)
+    option = click.option("--output", "-o", required=True, metavar=metavar, help=what)
+    return grouped("output", checked, option)
 
 
 def note(message: str) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from sojourn.cli.options import check_folder, grouped
+from sojourn.cli.options import check_written, grouped
 from sojourn.errors import printable
 from sojourn.storage.atomic import atomic_write
 
@@ -57,7 +57,7 @@ def _checked(output: str | None, shape: str | None) -> Output:
                 f"{', '.join(ENDINGS)}, or as --format says.",
                 param_hint="--output",
             )
-        check_folder(output)
+        check_written(output)
     return Output(output, shape)
 
 
