@@ -84,3 +84,42 @@ def test_no_output_is_a_file_that_is_read(args, here, capsys):
 def test_a_report_is_not_written_to_a_table(here, capsys):
     error = said(capsys, "report", "e.sj", "te.csv", "-o", "page.csv", code=2)
     assert "page.csv ends in .csv; expected .html or .htm" in error
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (
+            ("forecast", "e.sj", "te.csv", "--every", "2h"),
+            "counts steps of 1h, and the options ask",
+        ),
+        (("score", "e.sj", "te.csv", "--every", "2h"), "ask for steps of 2h; leave out --every"),
+        (("score", "e.sj", "te.csv", "--every", "2h", "--scan"), "leave out --every"),
+        (("detect", "events.sj", "te.csv", "--normal", "tr.csv", "--every", "1h"), "out --every"),
+        (("report", "events.sj", "te.csv", "--gaps", "1h", "-o", "p.html"), "leave out --gaps"),
+    ],
+)
+def test_a_clock_that_is_not_the_models_is_refused(args, words, here, capsys):
+    assert words in said(capsys, *args, "-q")
+
+
+def test_the_models_own_clock_may_be_named(here, capsys):
+    said(capsys, "score", "e.sj", "te.csv", "--every", "60min", "--max-gap", "6h", code=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--fill", "nothing"], "--fill needs --every"),
+        (["--max-gap", "1h"], "--max-gap needs --every"),
+        (["--gaps", "1h", "--fill", "hold"], "--fill needs --every"),
+        (["--zone", "Europe/Amsterdam"], "--zone needs --every or --gaps"),
+    ],
+)
+def test_options_of_a_clock_are_not_ignored(options, words, here, capsys):
+    for args in (["score", "e.sj", "te.csv"], ["fit", "te.csv", "-o", "m"], ["convert", "te.csv"]):
+        assert words in said(capsys, *args, *options, code=2)
+    numbered = Path("n.csv")
+    numbered.write_text("id,time,symbol\na,1,x\na,9,y\n")
+    zoned = ["--every", "2", "--zone", "Europe/Amsterdam", "-q"]
+    assert "--zone is for dates" in said(capsys, "convert", numbered, *zoned)

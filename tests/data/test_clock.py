@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn import Sequences, SojournError
+from sojourn import Sequences, SojournError, read
+from sojourn.data.clock import Clock
 
 AMSTERDAM = ZoneInfo("Europe/Amsterdam")
 RNG = np.random.default_rng(0)
@@ -226,3 +227,43 @@ def test_an_unknown_zone_and_split_ids_that_exist():
         seqs.resample("1d", zone="Mars")
     with pytest.raises(SojournError, match="are ids of others already"):
         seqs.resample("1d", max_gap="2d")
+
+
+def test_clocks_that_mean_the_same_count_alike():
+    seqs = Sequences.from_columns(["a", "b"], [0, 0], time=[0, 7200])
+    dated = Sequences.from_columns(["a", "b"], [0, 0], time=np.array([0, 7200], "M8[s]"))
+    hour = dated.resample("1h").clock
+    assert hour.counts_as(dated.resample("60min", max_gap="5h", zone="Europe/Amsterdam").clock)
+    for other in (
+        dated.resample("2h"),
+        dated.resample("1h", fill="missing"),
+        seqs.resample(3600),
+        dated.with_gaps(["1h"]),
+        dated,
+    ):
+        assert not hour.counts_as(other.clock)
+
+
+def test_parts_of_different_clocks_are_not_joined():
+    seqs = Sequences.from_columns(["a", "b"], [0, 0], time=np.array([0, 7200], "M8[s]"))
+    one, two = seqs.resample("1h"), seqs.resample("2h")
+    with pytest.raises(SojournError, match="hold steps of 1h, others steps of 2h"):
+        Sequences.concat([one, two])
+    assert Sequences.concat([one, one]).clock == one.clock
+    assert Sequences.concat([one, seqs]).clock is None
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"fill": "nothing"}, "fill= and max_gap= are for steps of a clock"),
+        ({"max_gap": "1h", "gaps": ["1h"]}, "fill= and max_gap= are for steps of a clock"),
+        ({"zone": "Europe/Amsterdam"}, "zone= is for steps of a clock or gaps"),
+        ({"every": Clock("1h"), "fill": "missing"}, "which has its own fill="),
+        ({"every": 10, "zone": "Europe/Amsterdam"}, "zone= is for dates"),
+    ],
+)
+def test_no_argument_of_a_clock_is_ignored(how, message, tmp_path):
+    (tmp_path / "a.csv").write_text("id,time,symbol\na,1,x\na,2,y\n")
+    with pytest.raises(SojournError, match=message):
+        read(tmp_path / "a.csv", quiet=True, **how)

@@ -341,3 +341,31 @@ def test_a_model_of_steps_of_a_clock_refuses_events_that_are_not_on_it():
     assert np.isfinite(model.score(events.resample("2h")))
     with pytest.raises(sj.SojournError, match=r"steps of 2h.*pass X\.resample\('2h'\)"):
         model.score(events)
+    for ask in (model.score_samples, model.forecast, model.partial_fit):
+        with pytest.raises(sj.SojournError, match=r"counts steps of 2h, and X holds steps of 1h"):
+            ask(events.resample("1h"))
+    model.partial_fit(events.resample("2h").to_lists())  # nobody knows what steps these are
+    assert model.clock_.every == "2h"
+    model = sj.SpectralHSMM(ends=True).fit(events)
+    with pytest.raises(sj.SojournError, match="without a clock, and X has steps of 2h"):
+        model.time_to(events.resample("2h"), end=True)
+
+
+def test_a_detector_takes_steps_of_its_models_clock_alone():
+    events = timed(60, 6)
+    detector = sj.AnomalyDetector(sj.SpectralHSMM(ends=True), cv=2).fit(events.resample("2h"))
+    assert detector.predict(events.resample("2h")).shape == (60,)
+    for other in (events, events.resample("1h")):
+        with pytest.raises(sj.SojournError, match="the model counts steps of 2h"):
+            detector.predict(other)
+
+
+def test_a_scan_of_another_clock_than_the_models_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "id,time,symbol\n" + "".join(f"{i},2026-01-01T0{2 * k},a\n" for i in "ab" for k in range(4))
+    )
+    model = sj.HSMM(1, 2, max_iter=2).fit(sj.read(tmp_path / "a.csv", quiet=True, every="1h"))
+    for how in ({}, {"every": "2h"}):
+        with pytest.raises(sj.SojournError, match="the model counts steps of 1h"):
+            model.score(sj.scan(tmp_path / "a.csv", quiet=True, **how))
+    assert model.score(sj.scan(tmp_path / "a.csv", quiet=True, every="1h")) <= 0.0

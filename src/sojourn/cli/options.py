@@ -25,13 +25,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FORMAT = click.Choice(FORMATS)
 ON_ERROR = click.Choice(["raise", "skip"])
 FILL = click.Choice(["hold", "nothing", "missing", "commonest"])
-CLOCK = ("every", "fill", "max_gap", "gaps", "zone", "lifecycle")  # options about times
+CLOCKS = ("every", "gaps")
+CLOCK = (*CLOCKS, "fill", "max_gap", "zone")  # options about times
+EVENTS = (*CLOCK, "lifecycle")
 UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
 READ = ("files", "model", "normal", "held_out")  # arguments that name files to be read
 COLUMNS = ("id", "time", "symbol")
-LEFT_OUT = ("missing", "values", *CLOCK)  # of the arguments of `read`, where they are not given
+LEFT_OUT = ("missing", "values", *EVENTS)  # of the arguments of `read`, where they are not given
 
 # How Dask is set for local processes. By default they give memory back to the system at once and
 # have to ask for it again, zeroed page by zeroed page; the scheduler gives a busy worker a task
@@ -77,6 +79,10 @@ class Data(NamedTuple):
             if no and how[name] is not None:
                 raise click.UsageError(f"--{name} and --no-{name} exclude each other.")
             how[name] = False if no else how[name]
+        for name, clocks in (("fill", CLOCKS[:1]), ("max_gap", CLOCKS[:1]), ("zone", CLOCKS)):
+            if how[name] is not None and not any(map(how.get, clocks)):
+                needed = " or ".join(f"--{clock}" for clock in clocks)
+                raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}.")
         for name in ("gaps", "values"):
             how[name] = how[name].split(",") if how[name] else None
         how = {k: v for k, v in how.items() if v not in (None, ()) or k not in LEFT_OUT}
@@ -121,7 +127,7 @@ class Data(NamedTuple):
 
     def labels(self, column: str, sequences: Sequences, model: Any) -> list[Any]:
         """The label of each sequence, from a column that has one value in all of its rows."""
-        without = ("missing", "values", "vocabulary", "unknown", "empty", *CLOCK)
+        without = ("missing", "values", "vocabulary", "unknown", "empty", *EVENTS)
         how = {name: value for name, value in self._how(model).items() if name not in without}
         how.update(symbol=column, time=False, quiet=True)
         found = Data(self.files, how).read()
@@ -169,11 +175,24 @@ class Data(NamedTuple):
         if channels := getattr(inner, "channels_", ()):
             return {"values": list(channels), **self.how}
         clock = getattr(inner, "clock_", None)
+        self._check_clock(clock)
         own: dict[str, Any] = {"empty": inner.ends}
-        own |= {} if clock is None or {"every", "gaps"} & set(self.how) else {"every": clock}
+        own |= {} if clock is None or {*CLOCKS} & {*self.how} else {"every": clock}
         unknown = unknown or model.unknown
         unknown = "add" if unknown == "novel" else unknown
         return own | self.how | {"vocabulary": model.vocabulary_, "unknown": unknown}
+
+    def _check_clock(self, own: Any) -> None:
+        """Refuse a clock that is not the model's."""
+        from sojourn.data.clock import Clock
+
+        given = Clock.of(**{name: self.how[name] for name in CLOCK if name in self.how})
+        if given is not None and not given.counts_as(own):
+            raise SojournError(
+                f"the model counts {own or 'events without a clock'}, and the options ask for "
+                f"{given}; leave out {'--every' if given.every else '--gaps'}, for a model reads "
+                f"data as those of its fit were read"
+            )
 
 
 class Saved(NamedTuple):

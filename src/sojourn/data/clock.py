@@ -51,8 +51,17 @@ class Clock:
         gaps: Any = None,
     ) -> Clock | None:
         """The clock that arguments of `sojourn.read` ask for; None where they ask for none."""
-        if isinstance(every, Clock) or (every is None and gaps is None):
-            return every if isinstance(every, Clock) else None
+        details = fill != "hold" or max_gap is not None
+        if isinstance(every, Clock):
+            if details or zone is not None:
+                raise SojournError("every= is a Clock, which has its own fill=, max_gap= and zone=")
+            return every
+        if every is None and details:
+            raise SojournError("fill= and max_gap= are for steps of a clock; pass every=, too")
+        if every is None and gaps is None:
+            if zone is not None:
+                raise SojournError("zone= is for steps of a clock or gaps; pass every= or gaps=")
+            return None
         every = None if every is None else text_of(every, "every")
         max_gap = None if max_gap is None else text_of(max_gap, "max_gap")
         texts = tuple(text_of(gap, "gaps") for gap in gaps or ())
@@ -69,6 +78,22 @@ class Clock:
         step = times.length_of_time(self.every, "every", dated=self.every[-1].isalpha())
         return step.count, step.name
 
+    def __str__(self) -> str:
+        if self.gaps:
+            return f"events with gaps {','.join(self.gaps)}"
+        return f"steps of {self.every}" + (f", fill {self.fill}" if self.fill != "hold" else "")
+
+    def counts_as(self, other: Clock | None) -> bool:
+        """Whether steps of another clock mean the same; where it splits and its zone may differ."""
+        return other is not None and self._meaning() == other._meaning()
+
+    def _meaning(self) -> tuple[Any, ...]:
+        lengths = [
+            (text[-1].isalpha(), times.length_of_time(text, "every", text[-1].isalpha()).seconds)
+            for text in (*self.gaps, *([self.every] if self.every else []))
+        ]
+        return self.every is None, lengths, self.fill, self.nothing
+
     def apply(self, sequences: Sequences) -> Sequences:
         """The sequences, resampled or with gaps."""
         if sequences.times is None:
@@ -78,6 +103,8 @@ class Clock:
             )
         if not np.isfinite(sequences.times).all():
             raise SojournError("some times are infinite; expected dates or numbers")
+        if self.zone is not None and sequences.times.dtype.kind != "M":
+            raise SojournError("zone= is for dates, and the times are numbers; leave zone= out")
         return (
             _resampled(self, sequences) if self.every is not None else _with_gaps(self, sequences)
         )
@@ -101,6 +128,36 @@ class Clock:
         """What follows a symbol: nothing at the end, else `` <1min``, `` 1min-1h``, `` >=1h``."""
         between = [f" {low}-{high}" for low, high in pairwise(self.gaps)]
         return ["", f" <{self.gaps[0]}", *between, f" >={self.gaps[-1]}"]
+
+
+def check_clock(own: Clock | None, given: Clock | None, timed: bool) -> None:
+    """Raise where data do not count the steps that a model counts.
+
+    Data without a clock are events if they are `timed`; else nobody knows, and they pass.
+    """
+    if own is None and given is not None:
+        raise SojournError(
+            f"the model was fitted to data without a clock, and X has {given}; pass the events as "
+            f"they are, or fit a model to such steps"
+        )
+    if own is None or (given is None and not timed) or own.counts_as(given):
+        return
+    cure = f"with_gaps({[*own.gaps]})" if own.gaps else f"resample({own.every!r})"
+    raise SojournError(
+        f"the model counts {own}, and X holds {given or 'events with times'}; pass X.{cure}, X "
+        f"being the events, with the arguments of training"
+    )
+
+
+def common_clock(parts: list[Any]) -> Clock | None:
+    """The clock of all parts, which must not differ where they have one; None if one has none."""
+    found = [part.clock for part in parts]
+    known = [clock for clock in found if clock is not None]
+    if odd := [clock for clock in known if not clock.counts_as(known[0])]:
+        raise SojournError(
+            f"some parts hold {known[0]}, others {odd[0]}; resample their events by one clock"
+        )
+    return found[0] if len(known) == len(found) else None
 
 
 def text_of(given: Any, what: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.data import adapters
-from sojourn.data.clock import Clock, text_of
+from sojourn.data.clock import Clock, common_clock, text_of
 from sojourn.data.columns import Column, choose_columns
 from sojourn.data.measurements import column_names
 from sojourn.data.ragged import Ragged
@@ -304,6 +304,7 @@ class Sequences(Ragged):
         """Sequences part after part; their vocabulary has all symbols of the parts.
 
         Ids stay as they are; times, dates or numbers, and clock are kept where all parts have them.
+        Parts of different clocks are refused.
 
         Examples
         --------
@@ -325,7 +326,7 @@ class Sequences(Ragged):
         every_time = [part.times for part in parts if part.times is not None]
         alike = len({times.dtype.kind for times in every_time}) == 1
         times = np.concatenate(every_time) if alike and len(every_time) == len(parts) else None
-        clock = parts[0].clock if len({part.clock for part in parts}) == 1 else None
+        clock = common_clock(parts)
         return cls(codes, adapters.offsets_of(lengths), symbols, ids, times=times, clock=clock)
 
     @classmethod

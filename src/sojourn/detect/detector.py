@@ -330,6 +330,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if model._density is not None:
             signals = model._encode(X, lengths)
             return Encoded(signals, signals)
+        model._check_clock(X)
         return encode(X, lengths, model.vocabulary_, self.unknown, getattr(model, "ends", False))
 
     def _folds(self, sequences: Sequences) -> NDArray[np.int64]:

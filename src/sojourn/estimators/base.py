@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sojourn.checks import positive_int
 from sojourn.data.as_sequences import as_sequences
+from sojourn.data.clock import check_clock
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 from sojourn.estimators import forecast as forecasts
@@ -305,14 +306,12 @@ class SequenceModel(BaseEstimator, ABC):
         return as_sequences(X, lengths, self.vocabulary_, self.unknown, self.ends)
 
     def _check_clock(self, X: Any) -> None:
-        """Raise where the model counts steps of a clock, and the data are events with times."""
-        every = getattr(getattr(self, "clock_", None), "every", None)
-        timed = isinstance(X, Sequences) and X.times is not None and X.clock is None
-        if every is not None and timed:
-            raise SojournError(
-                f"the model counts steps of {every}, and X holds events with times; pass "
-                f"X.resample({every!r}), with the arguments of training"
-            )
+        """Raise where the data do not count the steps that the model counts."""
+        own = getattr(self, "clock_", None)
+        if isinstance(X, Sequences):
+            check_clock(own, X.clock, X.times is not None)
+        elif isinstance(X, Scan):
+            check_clock(own, X.layout.clock, X.layout.time is not None)
 
     def _readable(self, scan: Scan) -> Scan:
         """A scan whose empty sequences are malformed where the model has no ends."""
@@ -322,6 +321,7 @@ class SequenceModel(BaseEstimator, ABC):
 
     def _own(self, scan: Scan) -> Scan:
         """A scan that is read in the symbols of training."""
+        self._check_clock(scan)
         return replace(self._readable(scan), given=self.vocabulary_, unknown=self.unknown)
 
     def _partitions(self, scan: Scan, client: Any = None) -> Partitions:

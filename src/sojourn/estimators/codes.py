@@ -183,7 +183,9 @@ class CodedModel(PredictiveModel):
     def _coded(self, X: Any, lengths: Any = None) -> Sequences:
         """The symbols that the model reads: those of X, or the codes of its numbers."""
         found = self._encode(X, lengths)
-        return found if self.codebook_ is None else self.codebook_.read(found, self.channels_)
+        if self.codebook_ is not None:
+            return self.codebook_.read(found, self.channels_)
+        return replace(found, clock=getattr(self, "clock_", None))  # data without times have none
 
     @property
     def _density(self) -> Gaussian | None:
