@@ -418,17 +418,6 @@ def test_sizes_are_chosen_where_they_are_auto(folder, tmp_path, capsys, monkeypa
 # Stream
 
 
-@pytest.fixture
-def stdin(monkeypatch):
-    """Put text or bytes on standard input."""
-
-    def put(data):
-        data = data.encode() if isinstance(data, str) else data
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return put
-
-
 def test_a_stream_gives_the_surprise_of_batch_scoring(folder, capsys, stdin):
     seqs = drawn(3, 20, seed=5)
     expected = hsmm().surprise(seqs)

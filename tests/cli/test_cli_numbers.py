@@ -47,7 +47,7 @@ def test_sensors_are_fitted_and_asked_about(folder, capsys):
     assert json.loads(capsys.readouterr().out)[-2]["value"].startswith("Gaussian(")
     ahead = run(capsys, "predict", model, *data)
     assert [row["channel"] for row in ahead[:2]] == ["speed", "temp"]
-    assert float(ahead[0]["5 %"]) < float(ahead[0]["mean"]) < float(ahead[0]["95 %"])
+    assert float(ahead[0]["5%"]) < float(ahead[0]["mean"]) < float(ahead[0]["95%"])
     steps = run(capsys, "forecast", model, *data, "--horizon", 2)
     assert [(row["step"], row["channel"]) for row in steps[1:4]] == [
         ("1", "temp"),

@@ -123,3 +123,58 @@ def test_options_of_a_clock_are_not_ignored(options, words, here, capsys):
     numbered.write_text("id,time,symbol\na,1,x\na,9,y\n")
     zoned = ["--every", "2", "--zone", "Europe/Amsterdam", "-q"]
     assert "--zone is for dates" in said(capsys, "convert", numbered, *zoned)
+
+
+def test_info_shows_the_clock_the_ends_and_the_columns_of_a_model(here, capsys):
+    assert cli.run(["info", "e.sj", "--format", "csv"]) == 0
+    facts = dict(csv.reader(capsys.readouterr().out.splitlines()))
+    assert facts["clock"] == "steps of 1h"
+    assert facts["ends"] == "True"
+    assert facts["columns"] == "id case, time when, symbol what"
+    assert cli.run(["info", "events.sj", "--format", "csv"]) == 0
+    facts = dict(csv.reader(capsys.readouterr().out.splitlines()))
+    assert "clock" not in facts
+    assert facts["ends"] == "False"
+
+
+def test_a_stream_says_once_that_lines_are_steps_of_the_clock(here, capsys, stdin):
+    stdin(b"ev1\nev2\n")
+    error = said(capsys, "stream", "e.sj", code=0)
+    assert error == "sojourn: the model counts steps of 1h: each line is one step, not one event"
+    stdin(b"ev1\n")
+    assert said(capsys, "stream", "events.sj", code=0) == ""
+
+
+def test_no_alarms_at_a_rate_of_nothing(here, capsys, stdin):
+    sj.AnomalyDetector(sj.HSMM(1, 2, max_iter=2), cv=2).fit(P.sample(20, 9, rng=0)).save("d.sj")
+    stdin(b"1\n")
+    assert "--alarm is 0" in said(capsys, "stream", "d.sj", "--alarm", 0)
+
+
+def test_messages_name_what_there_is_on_the_command_line(here, capsys, stdin):
+    Path("new.csv").write_text("case,when,what\na,2024-01-01,never\n")
+    Path("gone.csv").write_text("case,when,what\na,2024-01-01,\na,2024-01-02,\n")
+    Path("one.csv").write_text("case,when,what\na,2024-01-01,ev1\n")
+    Path("t.tsv").write_text("case\twhen\twhat\na\t2024-01-01\tev1\n")
+    Path("unit.csv").write_text("unit,speed,temp\na,1.5,2.5\na,1.7,2.7\n")
+    for args, words, without in [
+        (("report", "e.sj", "te.csv", "--labels", "nope", "-o", "p.html"), "--labels nope", ""),
+        (("forecast", "e.sj", "te.csv", "--time-to", "nope"), "--time-to is 'nope'", "symbol is"),
+        (("score", "e.sj", "new.csv"), "--unknown missing", "lists"),
+        (("fit", "gone.csv", *COLUMNS, "-o", "m"), "every symbol is missing", "vocabulary"),
+        (("fit", "one.csv", *COLUMNS, "-o", "m"), "--states and --max-duration", "cv"),
+        (("score", "events.sj", "t.tsv", "tr.csv"), "files read together need one delim", "are 0"),
+        (("convert", "unit.csv", "--values", "speed,temp", "--id", "x"), "--id", "'x' one of"),
+    ]:
+        error = said(capsys, *args)
+        assert words in error
+        assert not without or without not in error
+    stdin(b"")
+    assert said(capsys, "score", "e.sj", "-").startswith("sojourn: standard input is empty")
+    assert "--number" not in said(capsys, "sample", "e.sj", "-n", 0, code=2)
+
+
+def test_no_column_of_values_is_offered_as_an_id(here, capsys):
+    Path("unit.csv").write_text("machine_name,speed,temp\na,1.5,2.5\na,1.7,2.7\n")
+    error = said(capsys, "convert", "unit.csv", "--values", "speed,temp")
+    assert "give --id one of 'machine_name', or --no-id" in error

@@ -17,6 +17,12 @@ from sojourn.errors import printable
 if TYPE_CHECKING:
     import click
 
+# Parts of messages that advise what is no option, and what to read instead.
+NO_OPTION = {
+    r" \(before you split lists [^)]*\)": "",
+    r"pass vocabulary= to say what there can be": "give data with symbols",
+    r" or a smaller cv": " data, or --states and --max-duration",
+}
 BROKEN_PIPE = 141  # as a shell has it
 
 
@@ -144,6 +150,9 @@ def in_options(message: str, group: click.Group) -> str:
         # A word alone is an argument where it is none of English, or what the sentence is about.
         alone = rf"(?<!-)\b{name}\b" if "_" in name else rf"^{name}(?= is | must )"
         message = re.sub(alone, option, message)
+    for clause, instead in NO_OPTION.items():
+        message = re.sub(clause, instead, message)
+    message = re.sub(r"[^\s']*sojourn-stdin-\w+[/\\]stdin", "standard input", message)
     return re.sub(r"\bpass (?=--)", "give ", message).replace("--no-resume", "no --resume")
 
 

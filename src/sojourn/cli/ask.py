@@ -114,7 +114,7 @@ def _expected(values: Any) -> dict[str, Any]:
     import numpy as np
 
     low, median, high = np.moveaxis(values.quantiles, -2, 0)
-    columns = {"mean": values.mean, "5 %": low, "50 %": median, "95 %": high}
+    columns = {"mean": values.mean, "5%": low, "50%": median, "95%": high}
     channels = np.tile(values.channels, values.mean.size // len(values.channels))
     return {"channel": channels, **{name: table.ravel() for name, table in columns.items()}}
 
@@ -193,6 +193,9 @@ def _wait(
     symbol: Any = time_to
     if time_to is not None and model.vocabulary_.dtype.kind == "i":
         symbol = int(time_to) if time_to.isdecimal() else time_to
+    if time_to is not None and symbol not in model.vocabulary_.tolist():
+        known = ", ".join(map(repr, model.vocabulary_[:12].tolist()))
+        raise SojournError(f"--time-to is {time_to!r}; expected a symbol of the model, as {known}")
     place = int(state) if state is not None and state.isdecimal() else state
     wait = model.time_to(sequences, symbol=symbol, state=place, end=end)
     quantiles = {f"{q:.0%}": wait.quantile(q) for q in (0.05, 0.5, 0.95)}
@@ -202,8 +205,10 @@ def _wait(
 
 @click.command()
 @options.names_model
-@click.option("-n", type=int, default=1, help="Number of sequences. [1]")
-@click.option("--length", type=int, default=100, help="Length of each sequence. [100]")
+@click.option("-n", type=click.IntRange(1), default=1, help="Number of sequences. [1]")
+@click.option(
+    "--length", type=click.IntRange(1), default=100, help="Length of each sequence. [100]"
+)
 @click.option("--seed", type=int, help="Seed of the random numbers.")
 @click.option("--states", is_flag=True, help="Write the states, too.")
 @writes_results

@@ -168,7 +168,8 @@ def info(saved: Saved, states: bool, output: Output) -> None:
     if states:
         output.write(_states(saved.load(states="show")))
         return
-    model, facts = saved.load(detector=True), {}
+    found, facts = saved.load(detector=True), {}
+    model = found
     if isinstance(model, AnomalyDetector):
         facts = {
             "detector": model.method,
@@ -177,7 +178,16 @@ def info(saved: Saved, states: bool, output: Output) -> None:
             "threshold": model.offset_,
         }
         model = model.model_
-    _write_facts(output, facts | _facts(model) | {"file": saved.model})
+    _write_facts(output, facts | _facts(model) | _remembered(found) | {"file": saved.model})
+
+
+def _remembered(saved: Any) -> dict[str, str]:
+    """The columns that a model remembers from its fit."""
+    extras = getattr(saved, "extras_", {})
+    columns = extras.get("guessed", {}) | extras.get("columns", {})
+    named = ((name, columns[name]) for name in options.COLUMNS if name in columns)
+    shown = (f"{name} {value}" if value else f"no {name}" for name, value in named)
+    return {"columns": ", ".join(shown)} if columns else {}
 
 
 def _write_facts(output: Output, facts: dict[str, Any]) -> None:
@@ -185,7 +195,9 @@ def _write_facts(output: Output, facts: dict[str, Any]) -> None:
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"model": type(model).__name__}
+    facts: dict[str, Any] = {"model": type(model).__name__, "ends": model.ends}
+    if (clock := getattr(model, "clock_", None)) is not None:
+        facts["clock"] = str(clock)
     if model.has_states:
         facts["states"] = model.params_.n_states
         facts["max duration"] = model.params_.max_duration
@@ -214,7 +226,6 @@ def _spectral_facts(model: Any) -> dict[str, Any]:
         facts = {"algorithm": model.algorithm, "filter": model.filter, "rank": model.rank_}
     if hasattr(model, "trees_"):
         facts["contexts"] = model.trees_.n_pasts
-        facts["ends"] = model.ends
     if hasattr(model, "window_"):
         facts["window"] = ",".join(map(str, model.window_))
         facts["least probability"] = model.epsilon_

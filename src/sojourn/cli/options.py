@@ -31,6 +31,7 @@ EVENTS = (*CLOCK, "lifecycle")
 UNKNOWN = click.Choice(["error", "missing"])
 UNKNOWN_HERE = click.Choice(["novel", "missing", "error"])  # novel: evidence, for a detector
 
+STDIN = "sojourn-stdin-"  # folders with what was on standard input
 READ = ("files", "model", "normal", "held_out")  # arguments that name files to be read
 COLUMNS = ("id", "time", "symbol")
 LEFT_OUT = ("missing", "values", *EVENTS)  # of the arguments of `read`, where they are not given
@@ -130,7 +131,10 @@ class Data(NamedTuple):
         without = ("missing", "values", "vocabulary", "unknown", "empty", *EVENTS)
         how = {name: value for name, value in self._how(model).items() if name not in without}
         how.update(symbol=column, time=False, quiet=True)
-        found = Data(self.files, how).read()
+        try:
+            found = Data(self.files, how).read()
+        except SojournError as error:
+            raise SojournError(str(error).replace("symbol=", "labels=")) from None
         if found.ids.tolist() != sequences.ids.tolist():
             raise SojournError(
                 f"column {column} has labels of {len(found)} sequences, and there are "
@@ -308,7 +312,7 @@ def _stdin(how: dict[str, Any]) -> str:
     import shutil
     import tempfile
 
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(prefix=STDIN)
     click.get_current_context().call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
     how["format"] = how["format"] or "csv"
     path = os.path.join(folder, "stdin")

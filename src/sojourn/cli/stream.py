@@ -44,7 +44,12 @@ def stream(saved: Saved, shape: str | None, alarm: float | None) -> None:
         raise click.UsageError("--alarm needs a model that was fitted with --detector.")
     if saved.unknown == "novel" and not detects:
         raise click.UsageError("--unknown novel needs a model that was fitted with --detector.")
-    start = model.stream(0.5 if alarm is None else alarm) if detects else model.stream()
+    clock = getattr(getattr(model, "model_", model), "clock_", None)
+    if clock is not None and clock.every:
+        options.note(
+            f"the model counts steps of {clock.every}: each line is one step, not one event"
+        )
+    start = model.stream(alarm if alarm is not None else 0.5) if detects else model.stream()
     streams: dict[str | None, Any] = {}
     kinds = _kinds(getattr(model, "model_", model))
     integers = model.vocabulary_.dtype.kind == "i"

@@ -56,7 +56,7 @@ def choose_columns(
                 f"{what}: {role}={name!r}, but the file has {names.count(name) or 'no'} "
                 f"such column{'s' if names.count(name) > 1 else ''}: {_listed(names)}"
             )
-    given = [id, time, symbol]
+    given = [id, time, symbol, *values]
     times = Counter(names)
     free = [name for name in names if name and name not in given and times[name] == 1]
     guesses = []
@@ -85,7 +85,7 @@ def choose_columns(
         )
     if symbol_guessed:
         guesses.append(f"symbol {symbol!r}")
-    others = [name for name in names if name not in (time, symbol)]
+    others = [name for name in names if name not in (time, symbol, *values)]
     if id is None and others and not in_lists:
         raise SojournError(
             f"{what}: cannot guess which column has the ids of the sequences; pass id= one of "

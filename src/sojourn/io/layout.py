@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,11 @@ class Malformed:
 
 def check_column(name: str, names: list[str], path: str) -> None:
     """Raise an error if a file has no such column, or several."""
+    if len(names) == 1 and name != names[0] and re.search("[,;\t]", names[0]):
+        raise SojournError(
+            f"{path}: its header {names[0]!r} is one column by the delimiter of the first file; "
+            f"files read together need one delimiter: read this one by itself"
+        )
     if names.count(name) != 1:
         raise SojournError(
             f"{path}: expected one column {name!r}, but there are {names.count(name)}: "

@@ -132,7 +132,7 @@ def roc(values: Any, abnormal: Any, kinds: Any = None, ax: Axes | None = None) -
         area = roc_auc_score(bad[some], -x[some])
         ax.plot(false, true, color=color, linewidth=width, label=f"{name}: AUC {area:.2f}")
     ax.set(xlabel="false-alarm rate", ylabel="fraction of abnormal found")
-    return _unit(ax)
+    return _unit(ax, "lower right")
 
 
 def precision_recall(values: Any, abnormal: Any, ax: Axes | None = None) -> Axes:
@@ -161,7 +161,7 @@ def precision_recall(values: Any, abnormal: Any, ax: Axes | None = None) -> Axes
     ax.plot(recall, precision, color=PALETTE[0], linewidth=2, drawstyle="steps-post", label=label)
     ax.axhline(bad.mean(), **DASHED, label=f"by chance {bad.mean():.2f}")
     ax.set(xlabel="recall (fraction found)", ylabel="precision (fraction right)")
-    return _unit(ax)
+    return _unit(ax, "lower left" if area > 0.5 else "upper right")
 
 
 def _curves(bad: NDArray[np.bool_], kinds: Any) -> list[tuple[str, Any, str, float]]:
@@ -210,7 +210,7 @@ def _two_classes(values: Any, abnormal: Any) -> tuple[Floats, NDArray[np.bool_]]
     return x, bad
 
 
-def _unit(ax: Axes) -> Axes:
+def _unit(ax: Axes, legend: Any) -> Axes:
     ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.03))
-    ax.legend(loc="lower right", edgecolor="none", framealpha=0.8)
+    ax.legend(loc=legend, edgecolor="none", framealpha=0.8)
     return bare(ax)
