@@ -13,8 +13,10 @@ from sojourn import cli
 from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import GROUPS, evidence, learn_evidence
+from sojourn.detect.explain import VIEWS_OF
 from sojourn.detect.residuals import _shared, _timing, symbol_counts, whiten
 from sojourn.detect.stream import learn_tail
+from sojourn.detect.whole import WHAT, sentence
 
 P = sj.Params.random(2, 3, 4, rng=0)
 TRAIN, TEST = P.sample(60, 60, rng=1), P.sample(40, 60, rng=2)
@@ -513,3 +515,34 @@ def test_folds_do_not_follow_the_order_of_periodic_data():
     assert found.seen_.all()  # every fold knows both kinds
     assert found.predict(odd).tolist() == [-1]
     assert found.pvalues([["c", "d"] * 15])[0] > 0.1
+
+
+def test_the_first_reason_is_of_the_view_that_carries_the_score():
+    """Where the changes of state count, no word of a symbol that is hardly surprising."""
+    rng = np.random.default_rng(0)
+    drawn = [  # held as by a clock
+        np.repeat(one, rng.geometric(0.5, len(one)))[: int(rng.integers(8, 25))].tolist()
+        for one in sj.Params.random(3, 5, 4, rng=3).sample(160, 15, rng=1)
+    ]
+    model = sj.HSMM(3, 5, max_iter=10, random_state=0).fit(drawn[:120])
+    detector = sj.AnomalyDetector(model, refit=False, contamination=0.1).fit(drawn[120:])
+    found = [
+        one
+        for one in detector.explain(drawn[120:])
+        if one.pvalue <= 0.1 and one.views["transition"] > 0.5
+    ]
+    assert [one.reasons[0].text for one in found] == [
+        "its changes between states are unusual as a whole: from state 0 (mostly 0) to state 1 "
+        "(mostly 2) 2.9 times, where the model expects 0.5"
+    ]
+    assert found[0].reasons[0].kind == "transition"
+
+
+def test_a_view_without_a_single_reason_gets_a_sentence_as_a_whole():
+    drawn = sj.Params.random(2, 4, 3, rng=0).sample(60, 40, rng=1)
+    detector = sj.AnomalyDetector(sj.HSMM(2, 4, max_iter=5, random_state=0), cv=2).fit(drawn)
+    views = {*detector.evidence_.views}
+    for view in views:
+        said = sentence(view, detector.model_, detector.norms_, drawn[:1])
+        assert said.startswith(WHAT[view])
+    assert {*WHAT} == {name for names in VIEWS_OF.values() for name in names} > views

@@ -178,16 +178,18 @@ def info(saved: Saved, states: bool, output: Output) -> None:
             "threshold": model.offset_,
         }
         model = model.model_
-    _write_facts(output, facts | _facts(model) | _remembered(found) | {"file": saved.model})
+    _write_facts(output, facts | _facts(model) | _reads(found, model) | {"file": saved.model})
 
 
-def _remembered(saved: Any) -> dict[str, str]:
-    """The columns that a model remembers from its fit."""
-    extras = getattr(saved, "extras_", {})
+def _reads(saved: Any, model: Any) -> dict[str, Any]:
+    """How a model reads data: ends, clock, and the columns that it remembers from its fit."""
+    extras, found = getattr(saved, "extras_", {}), {"ends": model.ends}
+    if (clock := getattr(model, "clock_", None)) is not None:
+        found["clock"] = str(clock)
     columns = extras.get("guessed", {}) | extras.get("columns", {})
     named = ((name, columns[name]) for name in options.COLUMNS if name in columns)
     shown = (f"{name} {value}" if value else f"no {name}" for name, value in named)
-    return {"columns": ", ".join(shown)} if columns else {}
+    return found | ({"columns": ", ".join(shown)} if columns else {})
 
 
 def _write_facts(output: Output, facts: dict[str, Any]) -> None:
@@ -195,9 +197,7 @@ def _write_facts(output: Output, facts: dict[str, Any]) -> None:
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"model": type(model).__name__, "ends": model.ends}
-    if (clock := getattr(model, "clock_", None)) is not None:
-        facts["clock"] = str(clock)
+    facts: dict[str, Any] = {"model": type(model).__name__}
     if model.has_states:
         facts["states"] = model.params_.n_states
         facts["max duration"] = model.params_.max_duration
@@ -226,6 +226,7 @@ def _spectral_facts(model: Any) -> dict[str, Any]:
         facts = {"algorithm": model.algorithm, "filter": model.filter, "rank": model.rank_}
     if hasattr(model, "trees_"):
         facts["contexts"] = model.trees_.n_pasts
+        facts["ends"] = model.ends
     if hasattr(model, "window_"):
         facts["window"] = ",".join(map(str, model.window_))
         facts["least probability"] = model.epsilon_

@@ -278,7 +278,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             folds = now._folds(encoded.known).tolist()
             each = [(fold, encoded.pick(slice(i, i + 1))) for i, fold in enumerate(folds)]
             shares = [now.evidence_.shares(now._views(fold, one)) for fold, one in each]
-        found = explain(now.model_, *how, shares, stretch)
+        found = explain(now.model_, *how, shares, pvalues, stretch)
         rows = zip(encoded.known.ids.tolist(), scores.tolist(), pvalues, found, shares, strict=True)
         return [Explanation(name, score, p, *why, parts) for name, score, p, why, parts in rows]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -21,6 +22,7 @@ from sojourn.detect.norms import MOST, Norms, first_steps
 from sojourn.detect.novelty import Encoded
 from sojourn.detect.numbers import far_values, state_names
 from sojourn.detect.residuals import symbol_counts
+from sojourn.detect.whole import WHAT, sentence
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
@@ -29,16 +31,18 @@ MOST_CONTEXTS = 5  # contexts that become reasons
 # Which views each kind of reason is of.
 VIEWS_OF = {
     "novel": ("novelty", "contexts"),
-    "symbol": ("symbol", "course", "timing"),
-    "surprise": ("likelihood", "stretch", "surprise", "symbol surprise"),
+    "symbol": ("symbol", "course", "timing", "pair"),
+    "surprise": ("likelihood", "stretch", "surprise", "symbol surprise", "emission"),
     "context": ("contexts", "novelty", "pair"),
-    "stay": ("stay",),
+    "stay": ("stay", "transition"),  # what stays too long changes too rarely
     "state": ("state",),
     "transition": ("transition",),
     "end": ("end",),
     "length": ("length",),
 }
 NOVEL = 100.0  # weight of a novel symbol, before every other reason
+LEAD = 0.5  # part in the evidence from which a view carries the score ...
+UNUSUAL = 0.1  # ... of a sequence with such a p-value or less
 NOTABLE = 2.5  # standard deviations from which something is a reason
 
 
@@ -119,6 +123,7 @@ def explain(
     encoded: Encoded,
     most: int,
     shares: list[dict[str, float]],
+    pvalues: list[float],
     stretch: tuple[int, int] | None = None,
 ) -> list[tuple[tuple[int, ...], tuple[Reason, ...]]]:
     """The most surprising steps, and the reasons, of each sequence: at most `most` of both."""
@@ -146,11 +151,34 @@ def explain(
         if stretch:
             reasons = [r for r in reasons if r.start is not None and first <= r.start < stop]
         worth = [reason for reason in reasons if reason.weight >= NOTABLE]
+        told = isinstance(one, Signals) and any(r.kind == "surprise" for r in worth)
+        lead = "" if stretch or told else _lead(shares[i], pvalues[i])  # far values move all views
+        if lead and not any(_is_of(reason, lead) for reason in worth):
+            kinds = [k for k, names in VIEWS_OF.items() if lead in names and k != "novel"]
+            kind = min(kinds, key=lambda k: VIEWS_OF[k].index(lead))
+            text = sentence(lead, model, norms, one)
+            worth.append(Reason(kind, text, _odds(pvalues[i]), brief=WHAT[lead]))
         worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]
-        # After novel symbols, reasons of the kind of evidence that counted most come first.
-        worth.sort(key=lambda r: (r.kind != "novel", -r.weight * (1 + 2 * _share(r, shares[i]))))
+        worth.sort(key=partial(_place, lead=lead, shares=shares[i]))
         found.append((tuple(order), tuple(worth[:most])))
     return found
+
+
+def _lead(shares: dict[str, float], pvalue: float) -> str:
+    """The view that carries the score of an unusual sequence, if one does."""
+    view = max(shares, key=shares.__getitem__, default="")
+    return view if shares.get(view, 0.0) > LEAD and pvalue <= UNUSUAL else ""
+
+
+def _place(reason: Reason, lead: str, shares: dict[str, float]) -> tuple[bool, bool, float]:
+    """By what reasons are sorted: novel symbols, the view that carries the score, weight."""
+    weight = reason.weight * (1 + 2 * _share(reason, shares))
+    return reason.kind != "novel", not _is_of(reason, lead), -weight
+
+
+def _is_of(reason: Reason, view: str) -> bool:
+    """Whether a reason can be why a view is far from normal."""
+    return reason.kind == "novel" or view in VIEWS_OF[reason.kind]
 
 
 def _share(reason: Reason, shares: dict[str, float]) -> float:
