@@ -9,6 +9,8 @@ import pytest
 import sojourn as sj
 from sojourn.data.end import END
 from sojourn.estimators.forecast import TimeTo, all_prefixes
+from sojourn.exact import forward
+from sojourn.spectral import answers
 
 # Two states that end, with a tail, and a symbol that both emit.
 PARAMS = sj.Params(
@@ -108,7 +110,8 @@ def test_forecasts_sum_to_one_and_are_those_of_predict_next_and_of_streams(model
     assert made.outcomes == ("a", "b", "c", END)
     np.testing.assert_allclose(made.probabilities.sum(axis=2), 1.0, atol=1e-12)
     for h in range(1, 6):
-        assert (made.probabilities[:, h - 1] == model.predict_next(DATA, horizon=h)).all()
+        alone = model.predict_next(DATA, horizon=h)  # by powers of its own: other rounding
+        np.testing.assert_allclose(made.probabilities[:, h - 1], alone, rtol=1e-12)
     every = model.forecast(DATA, 5, prefixes=True)
     assert [len(rows) for rows in every] == [3, 2, 1, 4]
     for rows, whole in zip(every, made.probabilities, strict=True):
@@ -119,6 +122,23 @@ def test_forecasts_sum_to_one_and_are_those_of_predict_next_and_of_streams(model
             stream.update(symbol)
         assert going_on[0] == made.outcomes[int(stream.predict().argmax())]
         assert len(going_on) == 5 or going_on[-1] is END
+
+
+@pytest.mark.parametrize("model", [MODEL, SPECTRAL], ids=["em", "spectral"])
+@pytest.mark.parametrize("prefixes", [False, True])
+def test_a_forecast_takes_each_step_from_the_one_before(model, prefixes, monkeypatch):
+    steps = []
+    for module, name in ((forward, "step_unseen"), (answers, "unseen")):
+        plain = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, f=plain: steps.append(a) or f(*a))
+    model.forecast(DATA, 40, prefixes=prefixes)
+    # 40 for each sequence or prefix, and what the likeliest continuation takes
+    assert len(steps) <= 2.5 * 40 * (len(DATA) + prefixes * DATA.n_total)
+
+
+def test_a_forecast_of_more_steps_than_can_be_kept_is_refused():
+    with pytest.raises(sj.SojournError, match="expected at most 1,000,000 steps"):
+        MODEL.forecast(DATA, 10**7)
 
 
 @pytest.mark.parametrize("model", [MODEL, SPECTRAL], ids=["em", "spectral"])

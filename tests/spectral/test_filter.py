@@ -9,7 +9,7 @@ import pytest
 from sojourn import Params, Sequences, count, exact_moments
 from sojourn.contexts.pieces import Pieces
 from sojourn.contexts.trees import lay_out, steps_of
-from sojourn.spectral.answers import next_distribution, surprise
+from sojourn.spectral.answers import next_distributions, surprise
 from sojourn.spectral.filter import run_filter, unseen, window_filter
 from sojourn.spectral.models import WindowModel
 from sojourn.spectral.operators import Operators
@@ -19,6 +19,10 @@ from sojourn.spectral.select_rank import decompose
 N_O = 3
 # Products of up to 20 matrices in another order of addition.
 ROUNDING = 1e-10
+
+
+def next_distribution(model, sequences, horizon=1):
+    return next_distributions(model, sequences, [horizon])[:, 0]
 
 
 def operators(start, B, stop, rest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -156,8 +156,8 @@ class SequenceModel(BaseEstimator, ABC):
         return forecasts.what_follows(self, self._encode(X, lengths), steps, prefixes)
 
     @abstractmethod
-    def _next(self, sequences: Sequences, horizon: int) -> Floats:
-        """Probabilities of the symbols, or of states or codes with values, and of the end."""
+    def _next(self, sequences: Sequences, horizons: Sequence[int]) -> Floats:
+        """Probabilities of symbols, or of states or codes, and of the end, (n, n_horizons, …)."""
 
     def forecast(
         self, X: Any, horizon: int = 1, *, lengths: Any = None, prefixes: bool = False
@@ -169,7 +169,7 @@ class SequenceModel(BaseEstimator, ABC):
         X, lengths
             As in `fit`.
         horizon : int
-            Number of steps ahead.
+            Number of steps ahead, at most a million; the time grows with it.
         prefixes : bool
             Whether to answer for every prefix of each sequence, in one pass over it.
 

@@ -10,6 +10,7 @@ cell earlier values lay, and steps where some channels are missing, which count 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -222,8 +223,8 @@ class CodedModel(PredictiveModel):
             for row, own in zip(rows, inside, strict=True)
         ]
 
-    def _next(self, sequences: Sequences, horizon: int) -> Floats:
-        return super()._next(self._coded(sequences), horizon)
+    def _next(self, sequences: Sequences, horizons: Sequence[int]) -> Floats:
+        return super()._next(self._coded(sequences), horizons)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if self.codebook_ is not None and symbol is not None:

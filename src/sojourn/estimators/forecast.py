@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 HOUR = 3600.0
+MOST_STEPS = 1_000_000  # of a forecast, each of which is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,26 +269,28 @@ def _interval(near: Floats, coverage: float) -> tuple[float, float, float]:
 
 def forecast(model: SequenceModel, sequences: Sequences, horizon: int, prefixes: bool) -> Any:
     """Distributions 1, 2, …, `horizon` steps after each sequence, or after each of its prefixes."""
-    steps = range(1, positive_int("horizon", horizon) + 1)
+    if positive_int("horizon", horizon) > MOST_STEPS:
+        raise SojournError(
+            f"horizon is {horizon}; expected at most {MOST_STEPS:,} steps, as all are kept; pass "
+            f"fewer, or use predict_next(X, horizon={horizon}) for the distribution that far ahead"
+        )
+    steps = range(1, horizon + 1)
     outcomes = (*model.vocabulary_.tolist(), *((END,) if model.ends else ()))
     if not prefixes:
-        ahead = [model.predict_next(sequences, horizon=h) for h in steps]
-        if isinstance(ahead[0], NextValues):
-            return _by_step(ahead)
-        rows = np.stack(ahead, axis=1)
+        rows = model._next(sequences, steps)
+        if model._density is not None:
+            return _by_step(model, rows)
         likeliest = [_continued(model, row, outcomes, horizon) for row in sequences]
         return Forecast(rows, outcomes, likeliest)
-    walks = (_walk(model, row, list(steps)) for row in _rows(sequences))
-    if model._density is None:
-        return [np.stack(ahead, axis=1) for ahead in walks]
-    return [_by_step([_valued(model, p) for p in ahead]) for ahead in walks]
+    walks = [_walk(model, row, steps) for row in _rows(sequences)]
+    return walks if model._density is None else [_by_step(model, rows) for rows in walks]
 
 
 def what_follows(model: SequenceModel, sequences: Sequences, horizon: int, prefixes: bool) -> Any:
     """What comes `horizon` steps after each sequence, or each prefix, the empty one first."""
     if prefixes:
-        return [_valued(model, _walk(model, row, [horizon])[0]) for row in _rows(sequences)]
-    return _valued(model, model._next(sequences, horizon))
+        return [_valued(model, _walk(model, row, [horizon])[:, 0]) for row in _rows(sequences)]
+    return _valued(model, model._next(sequences, [horizon])[:, 0])
 
 
 def _valued(model: Any, p: Floats) -> Any:
@@ -296,8 +299,9 @@ def _valued(model: Any, p: Floats) -> Any:
     return p if density is None else next_values(density, p, model.channels_)
 
 
-def _by_step(ahead: list[NextValues]) -> NextValues:
+def _by_step(model: Any, rows: Floats) -> NextValues:
     """Values at several steps, with the step as second axis."""
+    ahead = [_valued(model, p) for p in rows.swapaxes(0, 1)]
     names = ("mean", "quantiles", "states", "ended")
     found: Any = {name: np.stack([getattr(v, name) for v in ahead], axis=1) for name in names}
     return ahead[0]._replace(**found)
@@ -314,15 +318,14 @@ def _rows(sequences: Sequences) -> Iterator[Any]:
         yield [steps[t : t + 1] for t in range(start, stop)]
 
 
-def _walk(model: SequenceModel, row: Any, horizons: list[int]) -> list[Floats]:
-    """What comes after each prefix of a row, for each horizon: (length + 1, n_outcomes)."""
+def _walk(model: SequenceModel, row: Any, horizons: Sequence[int]) -> Floats:
+    """What comes after each prefix of a row: (length + 1, n_horizons, n_outcomes)."""
     stream = model.stream()
-    found = [[stream._ahead(h)] for h in horizons]
+    found = [stream._ahead(horizons)]
     for symbol in row:
         stream.update(symbol)
-        for rows, h in zip(found, horizons, strict=True):
-            rows.append(stream._ahead(h))
-    return [np.stack(rows) for rows in found]
+        found.append(stream._ahead(horizons))
+    return np.stack(found)
 
 
 def _continued(model: SequenceModel, row: list[Any], outcomes: Any, horizon: int) -> list[Any]:

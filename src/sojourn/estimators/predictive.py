@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from sojourn.errors import SojournError
 from sojourn.estimators.base import Floats, Scorer, SequenceModel
 from sojourn.exact.hitting import Hits
 from sojourn.scale.passes import Partition, Partitions, Pass
-from sojourn.spectral.answers import draw, log_prob, next_distribution, surprise
+from sojourn.spectral.answers import draw, log_prob, next_distributions, surprise
 from sojourn.spectral.hitting import first_hits
 from sojourn.spectral.models import Model
 
@@ -46,8 +46,8 @@ class PredictiveModel(SequenceModel):
             return rows
         return [np.append(row, end) for row, end in zip(rows, ends, strict=True)]
 
-    def _next(self, sequences: Sequences, horizon: int) -> Floats:
-        return next_distribution(self._model, sequences, horizon, self.n_jobs)
+    def _next(self, sequences: Sequences, horizons: Sequence[int]) -> Floats:
+        return next_distributions(self._model, sequences, horizons, self.n_jobs)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         if state is not None:

@@ -227,11 +227,11 @@ class StateModel(SequenceModel):
         """
         return self._now(X, lengths).sum(axis=1)
 
-    def _next(self, sequences: Sequences, horizon: int) -> Floats:
+    def _next(self, sequences: Sequences, horizons: Sequence[int]) -> Floats:
         params, alpha = self._fitted(), self._now(sequences, None, begun=False)
         if params.density is None:
-            return next_symbol(params, alpha, horizon, self.initial_)
-        return np.column_stack(next_states(params, alpha, horizon, self.initial_))
+            return next_symbol(params, alpha, horizons, self.initial_)
+        return next_states(params, alpha, horizons, self.initial_)
 
     def _hits(self, sequences: Sequences, state: Any, symbol: int | None, most: int) -> Hits:
         params = self._fitted()

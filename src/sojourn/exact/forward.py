@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -139,16 +140,16 @@ def filtered(
 
 
 def next_symbol(
-    params: Params, alpha: Floats, horizon: int = 1, initial: Floats | None = None
+    params: Params, alpha: Floats, horizons: Sequence[int], initial: Floats | None = None
 ) -> Floats:
-    """Distribution of the symbol `horizon` steps ahead, (n, n_symbols), given `filtered` alphas.
+    """Distributions of the symbol some steps ahead, (n, n_horizons, n_symbols), after `filtered`.
 
     With ends, one more column: that the sequence has ended by then. A row of alpha that is zero
     stands for a sequence that has not begun.
     """
-    states, ended = next_states(params, alpha, horizon, initial)
-    p = np.asarray(states @ params.emission)
-    return np.column_stack([p, ended]) if params.ends else p
+    states = next_states(params, alpha, horizons, initial)
+    p = np.asarray(states[:, :, :-1] @ params.emission)
+    return np.concatenate([p, states[:, :, -1:]], axis=2) if params.ends else p
 
 
 def step_unseen(params: Params, model: Tables, alpha: Floats) -> tuple[Floats, Floats]:
@@ -161,9 +162,12 @@ def step_unseen(params: Params, model: Tables, alpha: Floats) -> tuple[Floats, F
 
 
 def next_states(
-    params: Params, alpha: Floats, horizon: int = 1, initial: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """p(state `horizon` steps ahead), (n, n_states), and that the sequence has ended by then."""
+    params: Params, alpha: Floats, horizons: Sequence[int], initial: Floats | None = None
+) -> Floats:
+    """p(state) some steps ahead, (n, n_horizons, n_states + 1): last, that the sequence has ended.
+
+    Horizons are sorted; each continues from the one before.
+    """
     model, shape = tables(params, initial), params.duration.shape
 
     def step(rows: Floats) -> Floats:  # alpha and, last, that the sequence has ended
@@ -172,5 +176,8 @@ def next_states(
 
     rows = step(np.hstack([alpha.reshape(len(alpha), -1), np.zeros((len(alpha), 1))]))
     rows[~alpha.any(axis=(1, 2))] = np.append(model.init, params.empty)
-    rows = distribution_after(step, rows, horizon - 1)
-    return rows[:, :-1].reshape(-1, *shape).sum(axis=2), rows[:, -1]
+    found = []
+    for n in np.diff(horizons, prepend=1).tolist():
+        rows = distribution_after(step, rows, n)
+        found.append(np.column_stack([rows[:, :-1].reshape(-1, *shape).sum(axis=2), rows[:, -1]]))
+    return np.stack(found, axis=1)

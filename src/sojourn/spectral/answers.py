@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -104,33 +104,37 @@ def states_of(
     return found
 
 
-def next_distribution(
-    model: Model, sequences: Sequences, horizon: int = 1, n_jobs: int | None = None
+def next_distributions(
+    model: Model, sequences: Sequences, horizons: Sequence[int] = (1,), n_jobs: int | None = None
 ) -> Floats:
-    """Distribution `horizon` steps after each sequence, (n, n_symbols), with a column for the end.
+    """Distributions some steps after each sequence, (n, n_horizons, n_symbols), and of the end.
 
     One step ahead it is the mixture's. Further steps weigh the states that may follow by it, and
     the operators take these on; an end stays an end.
     """
-    none = np.empty((0, model.n_symbols + model.ends))
-    found = in_chunks(next_of_chunk, model, sequences, n_jobs, horizon=horizon)
+    none = np.empty((0, len(horizons), model.n_symbols + model.ends))
+    found = in_chunks(next_of_chunk, model, sequences, n_jobs, horizons=horizons)
     return np.concatenate([none, *(p for _, _, p in found)])
 
 
 def next_of_chunk(
-    model: Model, sequences: Sequences, bounds: tuple[int, int], horizon: int = 1
+    model: Model, sequences: Sequences, bounds: tuple[int, int], horizons: Sequence[int] = (1,)
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """After each sequence: the filter's row, its length, and the distribution of what follows."""
+    """After each sequence: the filter's row, its length, and the distributions of what follows."""
     scored = score_chunk(model, sequences, bounds)
     lengths = np.diff(sequences.offsets[bounds[0] : bounds[1] + 1])
     nodes = scored.nodes[scored.flat.stops - 1]
-    return scored.rows, lengths, ahead(model, scored.rows, nodes, lengths, horizon)
+    return scored.rows, lengths, ahead(model, scored.rows, nodes, lengths, horizons)
 
 
 def ahead(
-    model: Model, rows: Floats, nodes: Codes, lengths: NDArray[np.int64], horizon: int = 1
+    model: Model,
+    rows: Floats,
+    nodes: Codes,
+    lengths: NDArray[np.int64],
+    horizons: Sequence[int] = (1,),
 ) -> Floats:
-    """Distribution `horizon` steps after rows of the filter, whose pasts are at the nodes."""
+    """Distributions some steps after rows of the filter, whose pasts are at the nodes."""
     n_o, a = model.n_symbols, model.weight
     p = np.zeros((len(rows), n_o + model.ends))
     if model.filter is not None:
@@ -140,35 +144,39 @@ def ahead(
         if not model.ends:
             beside = beside[:, :n_o] / (1.0 - beside[:, n_o:])
         p = p + (1.0 - a) * beside
-    if horizon == 1:
-        return p
+    if horizons[-1] == 1:
+        return p[:, None]
     pairs = zip(rows, p, lengths.tolist(), strict=True)
-    return np.array([_further(model, row, q, t, horizon - 1) for row, q, t in pairs])
+    return np.array([list(_further(model, row, q, t, horizons)) for row, q, t in pairs])
 
 
-def _further(model: Model, row: Floats, p: Floats, t: int, steps: int) -> Floats:
-    """Distribution `steps` after the next outcome, which has distribution `p`, at step t."""
+def _further(
+    model: Model, row: Floats, p: Floats, t: int, horizons: Sequence[int]
+) -> Iterator[Floats]:
+    """Distributions some steps ahead; that of the next outcome, at step t, is `p`."""
     n_o, filter = model.n_symbols, model.filter
     rank = model.emission(0).shape[1]  # or an error: a context tree alone looks one step ahead
     assert filter is not None
     state = moved_by(model, row, p[:n_o], t)
     alive = 1.0 - p[n_o] if model.ends else 1.0
-    own = min(steps - 1, max(filter.n_t - 1 - t, 0))  # steps with operators of their own
-    for s in (*range(t + 1, t + 1 + own), None):
-        at = t + 1 + own if s is None else s
-        n = steps - 1 - own if s is None else 1
-        A, weight = model.combined(np.ones(n_o), at), model.emission(at).sum(axis=0)
-        mass = (state @ weight).item()
-        state = state / mass if mass > 0 else filter.start[None, :rank]
-        state, still = unseen(A, weight, state, n)
-        alive *= still.item()
-    q = np.zeros((1, filter.k + n_o + 1))
-    q[0, filter.k :] = np.vecdot(model.emission(t + steps), state)
-    out = filter.predictions(q)[0]
-    if model.ends:
-        out = out * alive
-        out[n_o] += 1.0 - alive
-    return out
+    s, q = t + 1, np.zeros((1, filter.k + n_o + 1))
+    if horizons[0] == 1:
+        yield p
+    for to in (t + h - 1 for h in horizons if h > 1):  # the step that the state moves on to
+        own = range(s, min(to, filter.n_t))  # steps with operators of their own
+        for at, n in (*((at, 1) for at in own), (s + len(own), to - s - len(own))):
+            if at < filter.n_t or at == t + 1:
+                A, weight = model.combined(np.ones(n_o), at), model.emission(at).sum(axis=0)
+            mass = (state @ weight).item()
+            state = state / mass if mass > 0 else filter.start[None, :rank]
+            state, still = unseen(A, weight, state, n)
+            alive *= still.item()
+        s = to
+        q[0, filter.k :] = np.vecdot(model.emission(to), state)
+        out = filter.predictions(q)[0] * (alive if model.ends else 1.0)
+        if model.ends:
+            out[n_o] += 1.0 - alive
+        yield out
 
 
 def moved_by(model: Model, row: Floats, p: Floats, t: int) -> Floats:
@@ -221,10 +229,10 @@ class Walk:
             if self.n > 2 * self.MOST:
                 self.remember(self.past)
 
-    def distribution(self, horizon: int = 1) -> Floats:
-        """Distribution of what comes `horizon` steps on."""
+    def distributions(self, horizons: Sequence[int] = (1,)) -> Floats:
+        """Distributions of what comes some steps on, (n_horizons, …)."""
         nodes = self._scored(np.empty(0, np.int32)).nodes[self.n : self.n + 1]
-        return ahead(self.model, self.row[None], nodes, np.array([self.n_seen]), horizon)[0]
+        return ahead(self.model, self.row[None], nodes, np.array([self.n_seen]), horizons)[0]
 
     def end(self) -> float:
         """The surprise of an end here; 0 where ends are not predicted."""
@@ -264,7 +272,7 @@ def draw(
         walk, nothing = Walk(model), np.empty(1)
         codes: list[int] = []
         while len(codes) < (most if length is None else length):
-            p = walk.distribution()
+            p = walk.distributions()[0]
             if length is not None:
                 p = p[: model.n_symbols]
             code = int(rng.choice(len(p), p=p / p.sum()))

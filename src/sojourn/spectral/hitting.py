@@ -31,7 +31,7 @@ def _chunk_hits(
 ) -> tuple[list[Floats], Floats, Floats, Floats]:
     """The recursion: the mixture's first step, then those of the operators."""
     rows, lengths, p = next_of_chunk(model, sequences, bounds)
-    n_o, filter = model.n_symbols, model.filter
+    p, n_o, filter = p[:, 0], model.n_symbols, model.filter
     rank = model.emission(0).shape[1]
     assert filter is not None
     others = (np.arange(n_o) != target).astype(np.float64)

@@ -62,7 +62,8 @@ class _Measured(OnlineScorer):
         horizon : int
             Number of steps ahead, 1 for the next one.
         """
-        return next_values(self._density, self._ahead(horizon)[None], self._channels)
+        p = self._ahead((positive_int("horizon", horizon),))
+        return next_values(self._density, p, self._channels)
 
     @abstractmethod
     def _score(self, signals: Signals) -> Floats:
@@ -91,10 +92,10 @@ class NumbersScorer(_Measured, HSMMScorer):
         naming = (model.vocabulary_, model.unknown)
         super().__init__(model.params_, tables(model.params_, model.initial_), *naming)
 
-    def _ahead(self, horizon: int) -> Floats:
-        shape, steps = self._params.duration.shape, positive_int("horizon", horizon)
-        alpha = np.zeros(shape) if self._total == BEFORE_ANY else self._now()
-        return np.append(*next_states(self._params, alpha[None], steps, self._initial))
+    def _ahead(self, horizons: Sequence[int]) -> Floats:
+        begun = self._total != BEFORE_ANY
+        alpha = self._now() if begun else np.zeros(self._params.duration.shape)
+        return next_states(self._params, alpha[None], horizons, self._initial)[0]
 
     def _score(self, signals: Signals) -> Floats:
         values = signals_for(self._density, self._channels, self.unknown, signals).values
@@ -119,9 +120,6 @@ class CodedScorer(_Measured, FilterScorer):
         self._estimator, self._channels = model, model.channels_
         self._density = model.codebook_.density
         super().__init__(model._model, model.vocabulary_, model.unknown)
-
-    def _ahead(self, horizon: int) -> Floats:
-        return FilterScorer.predict(self, horizon)
 
     def _score(self, signals: Signals) -> Floats:
         book, signals = self._estimator.codebook_, self._estimator._encode(signals, None)

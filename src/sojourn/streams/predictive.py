@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import LARGEST, positive_int
+from sojourn.checks import LARGEST
 from sojourn.spectral.answers import Walk
 from sojourn.spectral.models import ContextModel, Model, WindowModel
 from sojourn.streams.scorer import OnlineScorer
@@ -26,8 +27,8 @@ class FilterScorer(OnlineScorer):
         walk = Walk(model)
         super().__init__(vocabulary, unknown, np.concatenate([walk.row, walk.past]))
 
-    def predict(self, horizon: int = 1) -> Floats:  # noqa: D102
-        return self._walk.distribution(positive_int("horizon", horizon))
+    def _ahead(self, horizons: Sequence[int]) -> Floats:
+        return self._walk.distributions(horizons)
 
     def end(self) -> float:  # noqa: D102
         return self._walk.end()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import LARGEST
+from sojourn.checks import LARGEST, positive_int
 from sojourn.data import adapters
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.sequences import Sequences
@@ -109,7 +109,6 @@ class OnlineScorer(ABC):
         self.n_seen += len(codes)
         return out
 
-    @abstractmethod
     def predict(self, horizon: int = 1) -> Floats:
         """Distribution of the symbol `horizon` steps ahead, in the order of the vocabulary.
 
@@ -120,10 +119,11 @@ class OnlineScorer(ABC):
         horizon : int
             Number of steps ahead, 1 for the next one.
         """
+        return self._ahead((positive_int("horizon", horizon),))[0]
 
-    def _ahead(self, horizon: int) -> Floats:
+    @abstractmethod
+    def _ahead(self, horizons: Sequence[int]) -> Floats:
         """The probabilities behind `predict`: of symbols, or of the states or codes of numbers."""
-        return self.predict(horizon)
 
     def end(self) -> float:
         """Surprise of an end of the sequence here, in nats; 0 where ends are not modelled.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.exact.filter import Tables, ending, filter_steps, new_state, tables
 from sojourn.exact.forward import next_symbol as next_of_params
@@ -56,13 +56,12 @@ class HSMMScorer(OnlineScorer):
         start = np.append(BEFORE_ANY, np.zeros(params.duration.size))
         super().__init__(vocabulary, unknown, start)
 
-    def predict(self, horizon: int = 1) -> Floats:  # noqa: D102
-        steps = positive_int("horizon", horizon)
+    def _ahead(self, horizons: Sequence[int]) -> Floats:
         n_d = self._params.max_duration
         begun = self._total != BEFORE_ANY
         alpha = self._now() if begun else np.zeros_like(self._alpha[:, :n_d])
         initial = self._model_tables.init / (1.0 - self._params.empty)
-        return next_of_params(self._params, alpha[None], steps, initial)[0]
+        return next_of_params(self._params, alpha[None], horizons, initial)[0]
 
     def end(self) -> float:  # noqa: D102
         if not self._params.ends:
