@@ -4,6 +4,8 @@ from datetime import time
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -185,7 +187,71 @@ def test_ids_and_times_are_not_taken_for_channels_without_being_named():
     with pytest.raises(sj.SojournError, match=r"'timestamp' looks like times.*time='timestamp'"):
         sj.Signals.from_table(table, id="unit_id")
     assert sj.Signals.from_table(table, id="unit_id", time="timestamp").channels == ("load",)
-    assert len(sj.Signals.from_table(table, values=["timestamp", "load"]).channels) == 2
+    two = sj.Signals.from_table(table, id=False, values=["timestamp", "load"])
+    assert two.channels == ("timestamp", "load")
+
+
+MACHINES = {  # sorted by machine, with names that nobody can guess
+    "unit_nr": np.repeat([4, 5, 6], 4),
+    "cycle": np.tile(np.arange(4), 3),
+    "speed": np.arange(12) / 7,
+    "temp": np.arange(12) / 3,
+}
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("ids", [np.repeat([4, 5, 6], 4), np.repeat(["x", "y", "z"], 4)])
+def test_machines_are_not_one_sequence_because_nobody_named_their_ids(make, ids):
+    """All rows were one sequence, and ids and times channels, without a word."""
+    table = make(MACHINES | {"unit_nr": ids})
+    refused = "cannot guess whether 'unit_nr', 'cycle' have the ids .* pass id= and time=, or id=F"
+    for how in ({}, {"values": ["speed", "temp"]}, {"values": "speed"}):
+        with pytest.raises(SojournError, match=refused):
+            Signals.from_table(table, **how)
+    with pytest.raises(SojournError, match="cannot guess whether 'unit_nr' has the ids"):
+        Signals.from_table(table, time="cycle", values=["speed"])
+    found = Signals.from_table(table, id="unit_nr", time="cycle")
+    assert (found.lengths.tolist(), found.channels) == ([4, 4, 4], ("speed", "temp"))
+    assert len(Signals.from_table(table, id=False, time="cycle", values=["temp"])) == 1
+    assert len(Signals.from_table(table, id=False, time=False).channels) == 4
+
+
+def test_ids_that_are_whole_floats_are_not_left_over():
+    table = pd.DataFrame(MACHINES, dtype=float)
+    with pytest.raises(SojournError, match="cannot guess whether 'unit_nr', 'cycle' have"):
+        Signals.from_table(table, values=["speed"])
+
+
+def test_channels_of_floats_and_of_changing_words_need_no_id():
+    floats = pd.DataFrame({"flag": [0.0, 1.0, 0.0], "speed": [0.1, 0.2, np.nan]})
+    assert Signals.from_table(floats).channels == ("flag", "speed")
+    assert Signals.from_table(floats, values=["flag"]).channels == ("flag",)
+    assert Signals.from_table(floats.assign(mode=["on", "off", "on"])).channels[2] == "mode"
+    assert Signals.from_table({"count": [1, 2, 3]}).channels == ("count",)
+
+
+def test_a_named_index_counts_as_columns():
+    """It was dropped, so that all rows were one sequence."""
+    frame = pd.DataFrame(MACHINES)
+    with pytest.raises(SojournError, match="cannot guess whether 'unit_nr' has"):
+        Signals.from_table(frame.set_index("unit_nr"), time="cycle", values=["speed"])
+    expected = Signals.from_table(frame, id="unit_nr", time="cycle")
+    for index in ("unit_nr", "cycle", ["unit_nr", "cycle"]):
+        same(expected, Signals.from_table(frame.set_index(index), id="unit_nr", time="cycle"))
+    kept = frame.set_index("unit_nr", drop=False)
+    same(expected, Signals.from_table(kept, id="unit_nr", time="cycle"))
+    dated = frame[["speed"]].set_index(pd.date_range("2026-01-01", periods=12, name="day"))
+    assert Signals.from_table(dated, time="day").channels == ("speed",)
+    with pytest.raises(SojournError, match=r"channel 'day' holds dates; .* pass time='day'"):
+        Signals.from_table(dated, id=False)
+    unnamed = frame[["speed"]].set_axis(range(5, 17))
+    assert Signals.from_table(unnamed).channels == ("speed",)
+
+
+def test_a_table_that_is_not_read_yet_is_to_be_collected():
+    for cls in (Signals, sj.Sequences):
+        with pytest.raises(SojournError, match=r"got LazyFrame; pass table\.collect\(\)"):
+            cls.from_polars(pl.DataFrame(MACHINES).lazy())
 
 
 def test_frames_are_read_by_the_names_that_sequences_have_too():

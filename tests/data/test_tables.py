@@ -42,6 +42,15 @@ def test_the_index_of_a_series_has_the_ids():
     assert seqs.to_lists() == [["x", "z"], ["y"]]
 
 
+def test_a_named_index_counts_as_columns():
+    """It was dropped, so that all cases were one sequence."""
+    table = pd.DataFrame({"case": list("abab"), "when": [3, 1, 2, 4], "what": list("wxyz")})
+    for index in ("case", "when", ["case", "when"]):
+        seqs = Sequences.from_pandas(table.set_index(index), symbol="what", time="when")
+        assert seqs.ids.tolist() == ["a", "b"]
+        assert seqs.to_lists() == [["y", "w"], ["x", "z"]]
+
+
 @pytest.mark.parametrize(
     "column",
     [

@@ -18,6 +18,7 @@ from sojourn.data.adapters import (
     read_recorded,
     sort_by_time,
 )
+from sojourn.data.measurements import as_frame
 from sojourn.data.sequences import Sequences
 from sojourn.errors import SojournError
 
@@ -72,6 +73,7 @@ def events_from_changes(
     [['idle', 'idle', 'flaps', 'gear', 'idle', 'gear']]
     """
     check_choice("idle", idle, IDLE)
+    table = as_frame(table)
     names = _channel_names(channels, idle_symbol if idle == "symbol" else None)
     recorded = [read_recorded(column_of(table, name), name) for name in names]
     rows, bounds, ids = _arrangement(table, id, time, len(recorded[0][1]), names)

@@ -54,7 +54,7 @@ def choose_columns(
         if name is not None and name is not False and names.count(name) != 1:
             raise SojournError(
                 f"{what}: {role}={name!r}, but the file has {names.count(name) or 'no'} "
-                f"such column{'s' if names.count(name) > 1 else ''}: {_listed(names)}"
+                f"such column{'s' if names.count(name) > 1 else ''}: {listed(names)}"
             )
     given = [id, time, symbol, *values]
     times = Counter(names)
@@ -80,7 +80,7 @@ def choose_columns(
     if symbol is None:
         raise SojournError(
             f"{what}: cannot guess which column holds the symbols; pass symbol= one of "
-            f"{_listed(rest or names)}{', and id= that of the sequences' if id is None else ''}"
+            f"{listed(rest or names)}{', and id= that of the sequences' if id is None else ''}"
             "; columns of measurements are named with values="
         )
     if symbol_guessed:
@@ -89,7 +89,7 @@ def choose_columns(
     if id is None and others and not in_lists:
         raise SojournError(
             f"{what}: cannot guess which column has the ids of the sequences; pass id= one of "
-            f"{_listed(others)}, or id=False if the file is one sequence"
+            f"{listed(others)}, or id=False if the file is one sequence"
         )
     if id is None and not in_lists:
         guesses.append("one sequence")
@@ -120,7 +120,8 @@ def _first(names: Sequence[str], known: str) -> str | None:
     return next((by_name[name] for name in known.split() if name in by_name), None)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names of columns, for an error message."""
     shown = ", ".join(repr(name if len(name) <= 40 else name[:37] + "...") for name in names[:12])
     more = ", …" if len(names) > 12 else ""
     return shown + more if names else "(none)"

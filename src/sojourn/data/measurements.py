@@ -21,12 +21,38 @@ def column_names(table: Any) -> list[str]:
     return [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))]
 
 
+def as_frame(table: Any) -> Any:
+    """A table in memory, with the named levels of a pandas index as columns."""
+    if hasattr(table, "collect_schema") and not hasattr(table, "iter_rows"):  # polars, lazy
+        raise SojournError("expected a DataFrame, got LazyFrame; pass table.collect()")
+    levels = getattr(getattr(table, "index", None), "names", ())
+    named = [name for name in levels if name is not None and name not in table.columns]
+    return table.reset_index(level=named) if named and hasattr(table, "columns") else table
+
+
+def may_be_ids(column: Any, channel: bool) -> bool:
+    """Whether a column may have ids or times; floats and changing text may be a `channel`."""
+    values = np.asarray(adapters.split_missing(column)[0])
+    values = np.asarray(values.tolist()) if values.dtype.kind == "O" else values
+    if values.dtype.kind == "f":
+        return not channel and not (values > np.floor(values)).any()
+    if channel and values.dtype.kind in "US":  # ids, if each comes in one stretch of rows
+        stretches = 1 + np.count_nonzero(values[1:] != values[:-1])
+        return bool(1 < stretches < len(values)) and len(set(values.tolist())) == stretches
+    return values.dtype.kind in ("iuM" if channel else "iuMUSO")
+
+
 def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     """A column as floats, NaN where missing; of strings as codes, and what those stand for."""
     present, missing = adapters.split_missing(column)
     there = np.ones(len(column), dtype=bool) if missing is None else ~missing
     known = None
     values = np.asarray(present, dtype=object if isinstance(present, list) else None)
+    if values.dtype.kind == "M":
+        raise SojournError(
+            f"channel {name!r} holds dates; expected numbers: pass time={name!r}, or name the "
+            f"channels in values="
+        )
     texts = values.tolist() if values.dtype.kind in "OU" else []
     if texts and all(isinstance(text, str) for text in texts):
         known, values = adapters.factorise(texts)

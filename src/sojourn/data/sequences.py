@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sojourn.data import adapters
 from sojourn.data.clock import Clock, common_clock, text_of
 from sojourn.data.columns import Column, choose_columns
-from sojourn.data.measurements import column_names
+from sojourn.data.measurements import as_frame, column_names
 from sojourn.data.ragged import Ragged
 from sojourn.data.times import length_of_time, read_times
 from sojourn.errors import SojournError
@@ -225,7 +225,7 @@ class Sequences(Ragged):
         Parameters
         ----------
         table : pandas or polars DataFrame, Arrow table, or pandas Series
-            Of a Series the index has the ids.
+            Of a Series the index has the ids; of a DataFrame named levels of it are columns.
         id, time, symbol : str, optional
             Names of columns, guessed from usual names if not given, as by `sojourn.read`;
             ``id=False`` makes all rows one sequence, ``time=False`` keeps their order.
@@ -240,6 +240,7 @@ class Sequences(Ragged):
         >>> seqs["b"], seqs.times
         (['z', 'x'], array([1., 2., 1.]))
         """
+        table = as_frame(table)
         if not hasattr(table, "columns"):
             if not hasattr(table, "index"):
                 raise SojournError(f"expected a DataFrame, got {type(table).__name__}")

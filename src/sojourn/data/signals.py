@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from sojourn.checks import LARGEST
 from sojourn.data import adapters
-from sojourn.data.columns import id_among
-from sojourn.data.measurements import channel_names, column_names, counted, read_channel, read_table
+from sojourn.data.columns import Column, id_among, listed
+from sojourn.data.measurements import (
+    as_frame,
+    channel_names,
+    column_names,
+    counted,
+    may_be_ids,
+    read_channel,
+    read_table,
+)
 from sojourn.data.sequences import Sequences
 from sojourn.data.times import read_times
 from sojourn.errors import SojournError
@@ -164,15 +172,17 @@ class Signals(Sequences):
 
     @classmethod
     def from_table(
-        cls, table: Any, id: str | None = None, time: str | None = None, values: Any = None
+        cls, table: Any, id: Column = None, time: Column = None, values: Any = None
     ) -> Signals:
         """Signals from a table of pandas, polars or Arrow: one row per step.
 
         Parameters
         ----------
         table : data frame, Arrow table, or dict of columns
-        id : str, optional
-            Column with the sequence of each row; without it all rows are one sequence.
+            Named levels of a pandas index are columns.
+        id : str or False
+            Column with the sequence of each row; False makes all rows one sequence. It may be left
+            out where no other column can have ids: numbers with fractions are channels.
         time : str, optional
             Column to sort each sequence by; without it rows keep their order.
         values : list of str, optional
@@ -185,6 +195,7 @@ class Signals(Sequences):
         array([[0.7],
                [0.5]])
         """
+        table = as_frame(table)
         everything = list(table) if isinstance(table, Mapping) else column_names(table)
         wanted = [values] if isinstance(values, str) else values
         names = [n for n in everything if n not in (id, time)] if wanted is None else list(wanted)
@@ -193,6 +204,8 @@ class Signals(Sequences):
         if wanted is None:
             _check_not_ids(names, id, time)
         columns = [adapters.column_of(table, name) for name in names]
+        _check_roles(table, everything, names, wanted is None, (id, time))
+        id, time = id or None, time or None
         own = None if id is None else adapters.column_of(table, id)
         used = [*names, *filter(None, (id, time))]
         sizes = {len(adapters.column_of(table, name)) for name in used}
@@ -294,7 +307,7 @@ class Signals(Sequences):
         )
 
 
-def _check_not_ids(names: list[str], id: str | None, time: str | None) -> None:
+def _check_not_ids(names: list[str], id: Column, time: Column) -> None:
     """Raise where a column that nobody named as a channel looks like ids or times."""
     ids = id_among(names) if id is None else None
     times = [n for n in names if time is None and n.lower() in ("time", "timestamp", "datetime")]
@@ -304,6 +317,25 @@ def _check_not_ids(names: list[str], id: str | None, time: str | None) -> None:
                 f"column {name!r} looks like {role}s, not like a channel; pass {role}={name!r}, or "
                 f"name the channels in values="
             )
+
+
+def _check_roles(
+    table: Any, everything: list[str], names: list[str], guessed: bool, given: tuple[Column, Column]
+) -> None:
+    """Raise where columns that nobody named may have ids, so that all rows would be one sequence.
+
+    Channels are guessed, or nobody knows what the other columns are.
+    """
+    unnamed = names if guessed else [n for n in everything if n not in (*names, *given)]
+    if given[0] is not None or (guessed and len(unnamed) == 1):
+        return
+    found = [n for n in unnamed if may_be_ids(adapters.column_of(table, n), guessed)]
+    if found:
+        raise SojournError(
+            f"cannot guess whether {listed(found)} {'has' if len(found) == 1 else 'have'} the ids "
+            f"of the sequences, times or neither; pass id= and time=, or id=False if all rows are "
+            f"one sequence{', or name the channels in values=' * guessed}"
+        )
 
 
 def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:

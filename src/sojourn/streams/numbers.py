@@ -142,6 +142,6 @@ def _one_step(symbol: Any, channels: Sequence[str]) -> Signals:
         absent = [name for name in channels if name not in symbol]
         if absent:
             raise SojournError(f"there is no value of channel {absent[0]!r}; NaN if missing")
-        return Signals.from_table({name: [symbol[name]] for name in channels})
+        return Signals.from_table({name: [symbol[name]] for name in channels}, False)
     row = np.full(len(channels), np.nan) if symbol is None else symbol
     return as_signals([np.atleast_1d(np.asarray(row))[None]])
