@@ -247,11 +247,45 @@ def test_a_row_with_one_missing_channel_is_missing():
     assert sj.Discretizer(2, "kmeans", random_state=0).fit_transform(X).tolist() == [0, None, 1]
 
 
-def test_equal_values_leave_fewer_bins():
-    ours = sj.Discretizer(4).fit([0, 0, 0, 0, 0, 0, 1, 2])
-    assert ours.n_symbols_ == len(ours.edges_) - 1 < 4
-    assert ours.transform([0, 1, 2]).max() == ours.n_symbols_ - 1
-    constant = sj.Discretizer(4, "uniform").fit([3.0, 3.0])
+RNG = np.random.default_rng(0)
+AROUND_ZERO = np.where(RNG.random(1000) < 0.8, 0.0, RNG.normal(size=1000))
+
+
+@pytest.mark.parametrize(
+    ("values", "n_symbols", "expected"),
+    [
+        ([0, 0, 0, 0, 0, 0, 1, 2], 3, [[0], [1], [2]]),
+        ([0, 1] * 50, 2, [[0], [1]]),
+        (RNG.poisson(0.3, 500).clip(0, 3), 2, [[0], [1, 2, 3]]),
+        (RNG.poisson(0.3, 500).clip(0, 3), 3, [[0], [1], [2, 3]]),
+        ([1, np.nextafter(1, 2)] * 9, 2, [[1], [np.nextafter(1, 2)]]),
+    ],
+)
+def test_frequent_values_have_a_bin_of_their_own(values, n_symbols, expected):
+    """All of them became one symbol, without a word."""
+    ours = sj.Discretizer(n_symbols).fit(values)
+    assert [ours.transform(own).tolist() for own in expected] == [
+        [k] * len(own) for k, own in enumerate(expected)
+    ]
+    again = sj.Discretizer.from_arrays(ours.to_arrays())
+    assert (again.transform(values) == ours.transform(values)).all()
+
+
+@pytest.mark.parametrize("n_symbols", [3, 4, 8])
+def test_zeros_stay_apart_from_numbers_around_them(n_symbols):
+    symbols = sj.Discretizer(n_symbols).fit_transform(AROUND_ZERO)
+    assert len(np.unique(symbols)) == n_symbols
+    assert len(np.unique(symbols[AROUND_ZERO == 0])) == 1
+    assert (symbols == symbols[AROUND_ZERO == 0][0]).sum() == (AROUND_ZERO == 0).sum()
+    assert np.bincount(symbols).min() > 5  # of 200: no bin is of one value
+
+
+def test_fewer_values_than_symbols_are_as_many_symbols_and_warned_of():
+    with pytest.warns(UserWarning, match="n_symbols is 4, but different values are 3, .* n_sy.*=3"):
+        ours = sj.Discretizer(4).fit([0, 0, 0, 0, 0, 0, 1, 2])
+    assert ours.transform([0, 1, 2]).tolist() == [0, 1, 2]
+    with pytest.warns(UserWarning, match="n_symbols is 4, but different values are 1"):
+        constant = sj.Discretizer(4, "uniform").fit([3.0, 3.0])
     assert constant.transform([3.0, 4.0]).tolist() == [0, 0]
 
 

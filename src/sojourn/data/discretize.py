@@ -36,7 +36,8 @@ class Discretizer(BaseEstimator):
     method : {"quantile", "uniform", "kmeans"}
         ``"quantile"`` makes bins of equally many values, ``"uniform"`` bins of equal width, both
         of one channel; ``"kmeans"`` makes clusters of one channel or of several jointly, each
-        divided by its standard deviation.
+        divided by its standard deviation. Equal values stay in one bin: where one fills more
+        than a bin, bins are split between different values, so that it is apart from others.
     random_state : int, Generator, RandomState or None
         Seed for ``"kmeans"``; None is 0.
     names : bool
@@ -219,10 +220,21 @@ class Discretizer(BaseEstimator):
         if "quantile_method" in bins.get_params():  # its default is about to change
             bins.set_params(quantile_method="averaged_inverted_cdf")
         with warnings.catch_warnings():
-            # That equal values leave fewer bins is seen in n_symbols_.
+            # Where equal values leave fewer bins, quantiles are corrected below.
             warnings.filterwarnings("ignore", "Bins whose width|Feature 0 is constant", UserWarning)
             bins.fit(measured)
-        self._learn(edges=bins.bin_edges_[0])
+        edges = bins.bin_edges_[0]
+        distinct, counts = np.unique(measured, return_counts=True)
+        tied = counts.max() > len(measured) / self.n_symbols or len(edges) <= self.n_symbols
+        if self.method == "quantile" and tied and len(distinct) > 1:
+            edges = _edges_between(distinct, counts, self.n_symbols)
+        if len(edges) <= self.n_symbols:
+            warnings.warn(
+                f"n_symbols is {self.n_symbols}, but different values are {len(distinct)}, and so "
+                f"are the symbols; pass n_symbols={max(2, len(distinct))}, or data that vary more",
+                stacklevel=3,
+            )
+        self._learn(edges=edges)
 
     def _fit_clusters(self, measured: NDArray[np.float64]) -> None:
         n_distinct = len(np.unique(measured, axis=0))
@@ -276,6 +288,29 @@ class Discretizer(BaseEstimator):
             rows = measured[i : i + step] / self.scale_
             nearest[i : i + step] = np.argmin(squares - 2 * rows @ centres.T, axis=1)
         return nearest
+
+
+def _edges_between(
+    distinct: NDArray[np.float64], counts: NDArray[np.int64], n: int
+) -> NDArray[np.float64]:
+    """Edges of n bins, each between two different values: the best split, time after time.
+
+    Best is that with the greatest product of the numbers of values on its sides.
+    """
+    before = np.append(0, np.cumsum(counts))  # values below each of the distinct ones
+
+    def split(a: int, b: int) -> tuple[int, int]:
+        middle = int(np.searchsorted(before, (before[a] + before[b]) / 2.0))
+        places = [i for i in (middle - 1, middle) if a < i < b]
+        return max([(int(before[i] - before[a]) * int(before[b] - before[i]), i) for i in places])
+
+    cuts = [0, len(distinct)]
+    while len(cuts) <= min(n, len(distinct)):
+        cuts.append(max(split(a, b) for a, b in pairwise(cuts) if b - a > 1)[1])
+        cuts.sort()
+    low, high = distinct[np.array(cuts[1:-1]) - 1], distinct[cuts[1:-1]]
+    middle = low / 2.0 + high / 2.0
+    return np.concatenate([distinct[:1], np.where(middle > low, middle, high), distinct[-1:]])
 
 
 def _read(X: Any) -> tuple[NDArray[np.float64], tuple[str, ...], Signals | None]:
