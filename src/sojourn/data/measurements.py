@@ -39,7 +39,7 @@ def may_be_ids(column: Any, channel: bool) -> bool:
     if channel and values.dtype.kind in "US":  # ids, if each comes in one stretch of rows
         stretches = 1 + np.count_nonzero(values[1:] != values[:-1])
         return bool(1 < stretches < len(values)) and len(set(values.tolist())) == stretches
-    return values.dtype.kind in ("iuM" if channel else "iuMUSO")
+    return values.dtype.kind in ("iu" if channel else "iuMUSO")
 
 
 def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
@@ -48,11 +48,6 @@ def read_channel(column: Any, name: str) -> tuple[Floats, NDArray[Any] | None]:
     there = np.ones(len(column), dtype=bool) if missing is None else ~missing
     known = None
     values = np.asarray(present, dtype=object if isinstance(present, list) else None)
-    if values.dtype.kind == "M":
-        raise SojournError(
-            f"channel {name!r} holds dates; expected numbers: pass time={name!r}, or name the "
-            f"channels in values="
-        )
     texts = values.tolist() if values.dtype.kind in "OU" else []
     if texts and all(isinstance(text, str) for text in texts):
         known, values = adapters.factorise(texts)
