@@ -178,3 +178,23 @@ def test_no_column_of_values_is_offered_as_an_id(here, capsys):
     Path("unit.csv").write_text("machine_name,speed,temp\na,1.5,2.5\na,1.7,2.7\n")
     error = said(capsys, "convert", "unit.csv", "--values", "speed,temp")
     assert "give --id one of 'machine_name', or --no-id" in error
+
+
+def test_conversion_keeps_the_times(here, capsys):
+    said(capsys, "convert", "te.csv", *COLUMNS, "-o", "long.csv", code=0)
+    before = sj.read("te.csv", id="case", time="when", symbol="what", every="1h")
+    after = sj.read("long.csv", time="time", quiet=True, every="1h")
+    assert after.to_lists() == before.to_lists()
+    assert (after.times == before.times).all()
+
+
+def test_dates_with_and_without_an_offset_are_not_mixed_without_a_word(here, capsys):
+    Path("mixed.csv").write_text(
+        "case,when,what\na,2024-01-01T10:00:00Z,x\na,2024-01-01T11:00:00,y\n", "utf-8"
+    )
+    error = said(capsys, "convert", "mixed.csv", *COLUMNS, code=0)
+    assert "those without are taken as UTC" in error
+    Path("mixed.csv").write_text(
+        "case,when,what\na,2024-01-01T10:00:00Z,x\na,2024-01-01T11:00:00+02:00,y\n", "utf-8"
+    )
+    assert said(capsys, "convert", "mixed.csv", *COLUMNS, code=0) == ""

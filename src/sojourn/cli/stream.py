@@ -142,6 +142,16 @@ def _symbol(text: str, integers: bool, novel: bool) -> str | int | None:
 def convert(data: Data, output: Output) -> None:
     """Convert files to a table with one row per symbol.
 
-    Rows have an id, a position from 0 and a symbol. Without -o, they are written as CSV.
+    Rows have an id, a position from 0, a symbol, and a time in UTC where the data have times.
+    Without -o, they are written as CSV.
     """
-    output.write(long(data.read()))
+    import numpy as np
+
+    found = data.read()
+    times: Any = getattr(found, "times", None)
+    if times is None:
+        output.write(long(found))
+        return
+    if times.dtype.kind == "M":
+        times = np.datetime_as_string(times, unit="auto", timezone="UTC")
+    output.write(long(found, time=times))

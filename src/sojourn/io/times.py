@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sojourn.io.arrow_codes import LARGEST_INTEGER, is_string, to_numpy
 
 NANOSECONDS, IN_UTC = pa.timestamp("ns"), pa.timestamp("ns", "UTC")
 
-OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
+OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
 
 
 def read_times(column: Any, kind: str = "") -> tuple[NDArray[Any], NDArray[np.bool_], str]:
@@ -71,8 +71,15 @@ def has_zone(column: Any) -> bool:
         column, type = column.dictionary, column.dictionary.type
     if not is_string(type):
         return getattr(type, "tz", None) is not None
-    first = next((text for text in column.to_pylist() if text is not None), "")
-    return bool(OFFSET.search(first))
+    found = pc.match_substring_regex(column.cast(pa.string()), OFFSET)
+    some = bool(pc.any(found).as_py())
+    if some and not pc.all(found).as_py():
+        warnings.warn(
+            "some times have an offset such as Z or +01:00 and others have none; those without are "
+            "taken as UTC",
+            stacklevel=2,
+        )
+    return some
 
 
 def is_time(type: Any) -> bool:
