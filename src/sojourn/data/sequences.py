@@ -304,7 +304,7 @@ class Sequences(Ragged):
     def concatenate(cls, parts: Iterable[Sequences]) -> Sequences:
         """Sequences part after part; their vocabulary has all symbols of the parts.
 
-        Ids stay as they are; times and clock are kept where all parts have them, two clocks refused.
+        Ids stay as they are; times and clock are kept where all have them, two clocks refused.
 
         Examples
         --------

@@ -151,8 +151,8 @@ def explain(
         if stretch:
             reasons = [r for r in reasons if r.start is not None and first <= r.start < stop]
         worth = [reason for reason in reasons if reason.weight >= NOTABLE]
-        told = isinstance(one, Signals) and any(r.kind == "surprise" for r in worth)
-        lead = "" if stretch or told else _lead(shares[i], pvalues[i])  # far values move all views
+        moved = isinstance(one, Signals) and any(r.kind == "surprise" for r in worth)
+        lead = "" if stretch or moved else _lead(shares[i], pvalues[i])  # far values move all views
         if lead and not any(_is_of(reason, lead) for reason in worth):
             kinds = [k for k, names in VIEWS_OF.items() if lead in names and k != "novel"]
             kind = min(kinds, key=lambda k: VIEWS_OF[k].index(lead))
