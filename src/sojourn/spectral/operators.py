@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 # A full decomposition up to here; beyond, the few leading vectors are found by random projections.
-DENSE, SPARSE = 400, 160
+DENSE, SPARSE = 400, 256
 OVERSAMPLING, POWERS = 16, 2
 # Singular values below this share of the largest are rounding, not structure.
 ROUNDING = 1e-15
