@@ -14,9 +14,9 @@ from sojourn.detect import METHODS
 from sojourn.detect.calibration import Calibration
 from sojourn.detect.combination import GROUPS, evidence, learn_evidence
 from sojourn.detect.explain import VIEWS_OF
+from sojourn.detect.overall import WHAT, sentence
 from sojourn.detect.residuals import _shared, _timing, symbol_counts, whiten
 from sojourn.detect.stream import learn_tail
-from sojourn.detect.whole import WHAT, sentence
 
 P = sj.Params.random(2, 3, 4, rng=0)
 TRAIN, TEST = P.sample(60, 60, rng=1), P.sample(40, 60, rng=2)

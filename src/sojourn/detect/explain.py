@@ -21,8 +21,8 @@ from sojourn.detect.contexts import Contexts
 from sojourn.detect.norms import MOST, Norms, first_steps
 from sojourn.detect.novelty import Encoded
 from sojourn.detect.numbers import far_values, state_names
+from sojourn.detect.overall import WHAT, sentence
 from sojourn.detect.residuals import symbol_counts
-from sojourn.detect.whole import WHAT, sentence
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A view that carries a score where no single step, symbol or stay does: a sentence about all."""
+"""A reason for a score that no single step, symbol or stay explains: a sentence about the view."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ CLEAR = 1.0  # standard deviations of what the model expects, below which nothin
 WHAT = {
     "likelihood": "its symbols are improbable as a whole",
     "stretch": "its most surprising ten steps in a row are unusual",
-    "surprise": "how surprising its symbols are is unusual as a whole",
-    "symbol surprise": "how surprising each of its symbols is, is unusual as a whole",
-    "contexts": "what follows what is unusual as a whole",
-    "novelty": "what follows what is unusual",
+    "surprise": "the surprise of its symbols is unusual as a whole",
+    "symbol surprise": "the surprise of its symbols, each by itself, is unusual as a whole",
+    "contexts": "the order of its symbols is unusual as a whole",
+    "novelty": "some symbols follow what they never or hardly ever follow",
     "pair": "its pairs of neighbouring symbols are unusual as a whole",
     "symbol": "how often its symbols occur is unusual as a whole",
     "course": "how often its symbols occur in each quarter is unusual as a whole",
     "timing": "where its symbols occur is unusual as a whole",
-    "state": "when it is in which state is unusual as a whole",
+    "state": "the times at which it is in each state are unusual as a whole",
     "transition": "its changes between states are unusual as a whole",
     "stay": "its stays (how long states last) are unusual as a whole",
-    "emission": "what its states emit is unusual as a whole",
+    "emission": "the symbols of its states are unusual as a whole",
     "end": "the symbols that it ends with are unusual",
     "length": "its length is unusual",
 }
 
 
 def largest(view: str, model: Any, norms: Norms, one: Sequences) -> str:
-    """What differs most from what is expected, of those views of which that can be said."""
+    """What differs most from what is expected; nothing for views that have no such thing."""
     if view in ("likelihood", "surprise", "symbol surprise"):
         steps = np.concatenate(surprises(model, one)[0])
         mean = steps[np.isfinite(steps)].sum() / max(int(one.n_observed.sum()), 1)
