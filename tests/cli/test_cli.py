@@ -343,6 +343,20 @@ def test_several_files_are_read_as_one_set(folder, capsys):
     assert numbers(found["log_prob"]) == [x for p in parts for x in hsmm().score_samples(p)]
 
 
+def test_passes_that_are_whole_are_integers(folder, capsys):
+    rows = run(capsys, "info", folder / "hsmm.sojourn")
+    assert "passes over the data,1\n" in rows or "passes over the data\t1\n" in rows
+
+
+def test_an_id_in_several_files_is_warned_of(tmp_path, capsys):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(f"id,symbol\n7,x\n{name},y\n")
+    cli.run(["fit", *map(str, tmp_path.glob("*.csv")), "-o", str(tmp_path / "m.sojourn")])
+    err = capsys.readouterr().err
+    assert err.count("warning: id '7' is in 2 files, each with a sequence of its own") == 1
+    assert "sojourn.sort_events" in err
+
+
 def test_guesses_are_printed_unless_quiet(folder, capsys):
     cli.run(["convert", str(folder / "more.csv")])
     assert "guessed id 'flight', time 'seconds', symbol 'command'" in capsys.readouterr().err

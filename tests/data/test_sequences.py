@@ -408,7 +408,7 @@ def test_mixed_symbols_are_named_on_both_sides():
         (np.ma.array([[0, -2, -3]], mask=[[1, 1, 0]]), "sequence 0 has -3 at position 2; expecte"),
         (np.empty((0, 3), dtype=int), "there are no sequences; expected at least 1"),
         (np.empty((3, 0), dtype=int), "the sequences are empty: found array with 0 feature(s)"),
-        (np.array([1, 2]), "sequence 0 is 1; expected a list of symbols: pass [X] where X is one"),
+        (np.array([1, 2]), "X is a flat column of 2 symbols; pass [X] where it is one sequence"),
         (np.zeros((1, 2, 3), dtype=int), "expected one column, got ndarray of shape (2, 3)"),
         (np.array(3), "expected a list of sequences, got ndarray; where X is one sequence pass"),
     ],

@@ -134,6 +134,15 @@ def test_a_sequence_is_found_by_its_id():
         seqs["z"]
 
 
+def test_an_id_of_several_sequences_picks_none_of_them():
+    """The first was taken without a word."""
+    seqs = Sequences.from_lists([["a"], ["b", "b"]], ids=["x", "y"])
+    twice = Sequences.concat([seqs, seqs[:1]])
+    assert twice["y"] == ["b", "b"]
+    with pytest.raises(SojournError, match=r"2 sequences have the id 'x'; .* place, 0 or 2"):
+        twice["x"]
+
+
 def test_describe_counts():
     seqs = Sequences.from_lists([["a", "b", None], [], ["b"]], empty=True)
     assert seqs.describe() == {
@@ -155,6 +164,31 @@ def test_a_column_without_lengths_is_an_error_that_names_them():
         as_sequences(X)
     assert len(as_sequences(X, lengths=[200])) == 1
     assert len(Sequences.from_array(X)) == 200
+
+
+EVENTS = pd.DataFrame({"id": list("aabbb"), "event": list("xyxyx")})
+
+
+@pytest.mark.parametrize(
+    ("X", "lengths", "message"),
+    [
+        (EVENTS.groupby("id").event, None, r"SeriesGroupBy of pandas; pass Sequences\.from_pandas"),
+        (EVENTS.event, None, r"X is a flat column of 5 symbols; pass \[X\] where it is one"),
+        (EVENTS.event.to_numpy(), None, "X is a flat column of 5 symbols"),
+        (pl.Series(list("xy")), None, "X is a flat column of 2 symbols"),
+        (np.array([0, 1, 1]), None, "X is a flat column of 3 symbols"),
+        ([["a", "b"], ["a", "b", "a"]], [2, 3], "a list of sequences knows its lengths; leave"),
+    ],
+)
+def test_columns_given_as_sequences_are_named(X, lengths, message):
+    with pytest.raises(SojournError, match=message):
+        as_sequences(X, lengths)
+
+
+def test_columns_of_lists_are_sequences():
+    rows = [["a", "b"], ["a"]]
+    for column in (pd.Series(rows), pl.Series(rows), pd.Series(rows).to_numpy()):
+        assert as_sequences(column).to_lists() == rows
 
 
 def test_the_only_name_that_ends_in_id_has_the_ids_but_not_that_of_events():

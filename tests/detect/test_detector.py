@@ -178,11 +178,17 @@ def test_identical_training_sequences_give_a_warning():
         ({"cv": 1}, "cv is 1"),
         ({"model": sj.HSMM}, "model is HSMM; give an HSMM"),
         ({"model": 3}, "model is int"),
+        ({"model": None}, r"model is None; give an HSMM\(\.\.\.\) or a SpectralHSMM"),
     ],
 )
 def test_bad_arguments_are_refused(options, words):
     with pytest.raises(sj.SojournError, match=words):
         sj.AnomalyDetector(**{"model": sj.SpectralHSMM(2, 2), **options}).fit(TRAIN)
+
+
+def test_a_detector_without_a_model_says_so_when_it_is_fitted():
+    with pytest.raises(sj.SojournError, match="model is None; give"):
+        clone(sj.AnomalyDetector()).fit(TRAIN)
 
 
 def test_an_unfitted_detector_is_refused():
@@ -323,6 +329,11 @@ def test_a_stretch_has_its_own_reasons(detector):
     assert all(0 <= step < 20 for step in before.steps)
     assert inside.reasons[0].kind == "novel"
     assert all(reason.kind != "novel" for reason in before.reasons)
+    n = len(odd)
+    assert detector.explain([odd], stretch=(0, n))[0].steps
+    for outside in ((n - 9, n + 1), (-5, 3), (7, 7), (9, 3)):
+        with pytest.raises(sj.SojournError, match=rf"stretch is .*, and sequence 0 has {n} steps"):
+            detector.explain([odd], stretch=outside)
 
 
 def events(path, sequences):

@@ -85,8 +85,8 @@ def test_an_array_that_is_masked_everywhere_is_no_labels():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([0] * 3, "labels y cannot be read: sequence 0 is 0"),
-        ([1] * 3, "labels y cannot be read: sequence 0 is 1"),
+        ([0] * 3, "cannot be read: they are a flat column"),
+        ([1] * 3, "cannot be read: they are a flat column"),
         ([], "labels for 0 sequences but 3"),
         ((), "labels for 0 sequences but 3"),
         ([[]] * 3, "sequence 0 is empty"),
@@ -112,3 +112,16 @@ def test_what_is_no_labels_is_refused(y, message):
     assert message in str(caught.value)
     with pytest.raises(SojournError):
         HSMM(2, 3).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [list, np.array, pd.Series, pl.Series])
+def test_a_flat_column_of_labels_goes_with_a_column_of_symbols_only(make):
+    with pytest.raises(SojournError, match="they are a flat column; expected a row of label"):
+        HSMM(2, 2).fit(X, make([0, 1, 1, 1, 0, 0, 0, 1]))
+
+
+def test_rows_of_labels_go_with_a_column_of_symbols_too():
+    column, lengths = [symbol for row in X for symbol in row], X.lengths
+    by_rows = HSMM(2, 2, max_iter=1).fit(column, ROWS, lengths=lengths)
+    expected = HSMM(2, 2, max_iter=1).fit(X, ROWS)
+    np.testing.assert_array_equal(by_rows.emissionprob_, expected.emissionprob_)

@@ -60,5 +60,5 @@ def test_those_that_cannot_pass_fail_for_the_reason_given(results):
             assert "(float) at position 0; expected a string or an integer" in message[name], name
     assert "n_features_in_" in message["check_n_features_in_after_fitting"]
     assert "number of features in transform" in message["check_transformer_general"]
-    assert "pass [X] where X is one sequence" in message["check_fit2d_predict1d"]
+    assert "pass [X] where it is one sequence" in message["check_fit2d_predict1d"]
     assert "got _NotAnArray" in message["check_transformer_data_not_an_array"]

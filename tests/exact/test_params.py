@@ -261,3 +261,12 @@ def test_samples_to_the_end_have_the_lengths_of_the_model():
         Params([1], [[1]], [[0, 1]], [[1]], end=[0.0]).sample(1)
     with pytest.raises(SojournError, match="needs length="):
         Params([1], [[1]], [[0, 1]], [[1]]).sample(1)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5])
+def test_a_number_of_samples_below_one_is_named(n):
+    params = Params.random(2, 3, 4, rng=0)
+    with pytest.raises(SojournError, match=rf"n must be an integer of at least 1, not {n}"):
+        params.sample(n, 5)
+    with pytest.raises(SojournError, match="expected an integer length, or one for each of 2"):
+        params.sample(2, [1, 2, 3])

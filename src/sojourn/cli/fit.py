@@ -203,7 +203,8 @@ def _facts(model: Any) -> dict[str, Any]:
         facts["max duration"] = model.params_.max_duration
         facts["free parameters"] = model.n_parameters_
         facts["converged"] = model.converged_
-        facts["passes over the data"] = round(model.n_passes_, 2)
+        n = round(model.n_passes_, 2)  # passes over samples are parts of one
+        facts["passes over the data"] = int(n) if n.is_integer() else n
     else:
         facts |= _spectral_facts(model)
     if getattr(model, "channels_", ()):

@@ -6,6 +6,8 @@ import functools
 import glob
 import os
 import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -117,7 +119,9 @@ class Data(NamedTuple):
             if len(self.files) == 1:
                 return sources.read(self.files[0], **how)
             parts = list(sources.scan(self.files, **how, rows_per_partition=None))
-            return parts[0].concatenate(parts)
+            found = parts[0].concatenate(parts)
+        _warn_of_repeated(found.ids.tolist())
+        return found
 
     def scan(self, model: Any = None) -> Scan:
         """The same sequences, to be read in partitions; one name may be a pattern."""
@@ -197,6 +201,17 @@ class Data(NamedTuple):
                 f"{given}; leave out {'--every' if given.every else '--gaps'}, for a model reads "
                 f"data as those of its fit were read"
             )
+
+
+def _warn_of_repeated(ids: list[Any]) -> None:
+    """Warn of an id in several files, whose events stay sequences of their own."""
+    name, n = Counter(ids).most_common(1)[0]
+    if n > 1:
+        warnings.warn(
+            f"id {name!r} is in {n} files, each with a sequence of its own; if these are parts of "
+            f"one, put the files together with sojourn.sort_events",
+            stacklevel=2,
+        )
 
 
 class Saved(NamedTuple):

@@ -56,7 +56,14 @@ def as_sequences(
             f"from_polars for one of polars, or for measurements Signals.from_table(X, id=…, "
             f"values=[…])"
         )
+    if hasattr(X, "get_group"):
+        raise SojournError(
+            f"X is a {type(X).__name__} of pandas; pass Sequences.from_pandas(table, id=…) of the "
+            f"table itself, or [own for _, own in X]"
+        )
     if lengths is not None:
+        if isinstance(X, list | tuple) and any(map(adapters.is_collection, X[:1])):
+            raise SojournError("a list of sequences knows its lengths; leave lengths= out")
         return Sequences.from_stacked(X, lengths, None, vocabulary, unknown, empty)
     X = X.combine_chunks() if hasattr(X, "combine_chunks") else X
     if hasattr(X, "value_lengths"):  # Arrow lists, already in our layout
@@ -71,6 +78,12 @@ def as_sequences(
         )
     if len(shape) == 2:
         return Sequences.from_array(X, None, vocabulary, unknown)
+    if len(shape) == 1 and not any(row is None or adapters.is_collection(row) for row in X):
+        raise SojournError(
+            f"X is a flat column of {shape[0]} symbols; pass [X] where it is one sequence, lengths="
+            f" where it is several laid end to end, or Sequences.from_columns(X, id=…) where "
+            f"another column has their ids"
+        )
     return Sequences.from_lists(X, None, vocabulary, unknown, empty)
 
 

@@ -189,6 +189,11 @@ class Ragged:
         if found.size == 0:
             known = ", ".join(map(repr, self.ids[:3].tolist()))
             raise SojournError(f"there is no sequence {name!r}; the ids are such as {known}")
+        if found.size > 1:
+            raise SojournError(
+                f"{found.size} sequences have the id {name!r}; pick one by its place, "
+                f"{found[0]} or {found[1]}{' or another' * (found.size > 2)}"
+            )
         return int(found[0])
 
     def describe(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     model : HSMM or SpectralHSMM
-        The model of normal sequences; it is cloned, not changed.
+        The model of normal sequences, which has to be given; it is cloned, not changed.
     contamination : float
         The false-alarm rate: the fraction of normal sequences that may be called abnormal. It is
         not the fraction of abnormal ones in the training set, as elsewhere in scikit-learn.
@@ -97,7 +97,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def __init__(
         self,
-        model: Any,
+        model: Any = None,
         *,
         contamination: float = 0.05,
         method: str = "combined",
@@ -132,7 +132,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         check_choice("method", self.method, METHODS)
         check_choice("unknown", self.unknown, UNKNOWN)
         if not isinstance(self.model, SequenceModel):
-            shown = getattr(self.model, "__name__", type(self.model).__name__)
+            kind = None if self.model is None else type(self.model).__name__
+            shown = getattr(self.model, "__name__", kind)
             raise SojournError(f"model is {shown}; give an HSMM(...) or a SpectralHSMM(...)")
         refit = self.refit
         rate = check_rate("contamination", self.contamination, "normal sequences")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sojourn.data.adapters import name_of
 from sojourn.data.sequences import Sequences
 from sojourn.data.signals import Signals
 from sojourn.detect.contexts import Contexts
@@ -23,6 +24,7 @@ from sojourn.detect.novelty import Encoded
 from sojourn.detect.numbers import far_values, state_names
 from sojourn.detect.overall import WHAT, sentence
 from sojourn.detect.residuals import symbol_counts
+from sojourn.errors import SojournError
 from sojourn.exact.viterbi import Segment
 
 Floats = NDArray[np.float64]
@@ -133,6 +135,11 @@ def explain(
         one, given = sequences[i : i + 1], encoded.given[i : i + 1]
         steps = np.where(novel[i], np.inf, surprise[: len(one.codes)])
         first, stop = stretch or (0, len(steps))
+        if stretch and not 0 <= first < stop <= len(steps):
+            raise SojournError(
+                f"stretch is {tuple(stretch)}, and {name_of(i, sequences.ids)} has {len(steps)} "
+                f"steps; expected a start of at least 0 and a larger stop of at most {len(steps)}"
+            )
         order = [int(t) for t in np.argsort(-steps, kind="stable") if first <= t < stop]
         order = [t for t in order if given.codes[t] >= 0][:most]
         known = [t for t in order if not novel[i][t]]

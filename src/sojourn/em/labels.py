@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.data import adapters
 from sojourn.data.as_sequences import as_sequences
 from sojourn.data.runs import runs
 from sojourn.data.sequences import Sequences
@@ -133,6 +134,14 @@ def _labels_of(
 def _read(
     y: Any, sequences: Sequences, lengths: Any, states: NDArray[np.generic] | None
 ) -> Sequences:
+    many = adapters.is_collection(y) and hasattr(y, "__len__") and len(y) > 0
+    if many and lengths is None and not any(r is None or adapters.is_collection(r) for r in y):
+        raise SojournError(
+            "the labels y cannot be read: they are a flat column; expected a row of labels for "
+            "each sequence, or X as a column too, with its lengths by name, lengths="
+        )
+    if isinstance(y, list | tuple) and any(map(adapters.is_collection, y)):
+        lengths = None  # rows of labels have their own
     if isinstance(y, list | tuple) and lengths is None:
         if len(y) != len(sequences):
             raise _too_many_or_few(len(y), len(sequences))

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from sojourn.checks import positive_int
 from sojourn.errors import SojournError
 from sojourn.scale.hashing import GOLDEN, mix_one
 from sojourn.scale.threads import chunks, each
@@ -133,11 +134,11 @@ def sample(
     """
     if length is None and not params.ends:
         raise SojournError("a model without ends needs length=, the length of the sequences")
-    lengths = np.asarray(1 if length is None else length)
-    if n < 1 or lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n,)):
+    n, lengths = positive_int("n", n), np.asarray(1 if length is None else length)
+    if lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n,)):
         raise SojournError(
-            f"expected a number of sequences of at least 1 and an integer length, or one for each; "
-            f"got n={n!r} and lengths of shape {lengths.shape} and type {lengths.dtype}"
+            f"expected an integer length, or one for each of {n} sequences; got lengths of shape "
+            f"{lengths.shape} and type {lengths.dtype}"
         )
     if lengths.min() < 1:
         raise SojournError(f"a length of {lengths.min()} was asked for; the shortest is 1")
