@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -166,7 +165,9 @@ def explain(
             text = sentence(lead, model, norms, one)
             worth.append(Reason(kind, text, _odds(pvalues[i]), brief=WHAT[lead]))
         worth = worth or sorted(reasons, key=lambda reason: -reason.weight)[:1]
-        worth.sort(key=partial(_place, lead=lead, shares=shares[i]))
+        worth.sort(key=lambda r: -r.weight * (1 + 2 * _share(r, shares[i])))
+        first_of = next((r for r in worth if lead and _is_of(r, lead)), None)
+        worth.sort(key=lambda r: (r.kind != "novel", r is not first_of))  # the others as they are
         found.append((tuple(order), tuple(worth[:most])))
     return found
 
@@ -175,12 +176,6 @@ def _lead(shares: dict[str, float], pvalue: float) -> str:
     """The view that carries the score of an unusual sequence, if one does."""
     view = max(shares, key=shares.__getitem__, default="")
     return view if shares.get(view, 0.0) > LEAD and pvalue <= UNUSUAL else ""
-
-
-def _place(reason: Reason, lead: str, shares: dict[str, float]) -> tuple[bool, bool, float]:
-    """By what reasons are sorted: novel symbols, the view that carries the score, weight."""
-    weight = reason.weight * (1 + 2 * _share(reason, shares))
-    return reason.kind != "novel", not _is_of(reason, lead), -weight
 
 
 def _is_of(reason: Reason, view: str) -> bool:
