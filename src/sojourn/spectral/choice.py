@@ -29,7 +29,7 @@ from sojourn.scale.threads import each
 from sojourn.spectral.classes import learn_classes
 from sojourn.spectral.context_operators import SHARED_FROM, learn_operators
 from sojourn.spectral.models import ContextModel
-from sojourn.spectral.search import RANKS, ContextTrial, Search
+from sojourn.spectral.search import FEW, RANKS, ContextTrial, Search
 
 # Positions that a context needs to be split at the least, and a child of it among the futures.
 FINEST, FINEST_CHILD = 10, 8
@@ -121,7 +121,8 @@ def choose_trees(
         sizes = [s for s in sizes if fine.cut(s).n_pasts * FEWER > len(np.unique(reads))] or sizes
     n_judged = min(JUDGED, max(JUDGED_SYMBOLS // n_symbols, LEAST_JUDGED))
     judged = heldout.take(np.flatnonzero(np.cumsum(heldout.ends - heldout.begins) <= n_judged))
-    search = Search.of(judged if len(judged) else heldout, counts, ends)
+    few = heldout.n_total < FEW
+    search = Search.of(judged if len(judged) else heldout, counts, ends, few)
     for first in range(0, len(sizes) if search.heldout else 0, 2):  # two at a time, by threads
         near = search.near()
 
@@ -258,7 +259,7 @@ def learn_contexts(
         counted = count_contexts(moments.heldout, fine, n_jobs)
         moments = replace(moments, counts=counted, heldout=Pieces.none())
     sizes = planned.sizes if planned else (0.0,)
-    search = Search.of(moments.heldout, moments.counts, ends)
+    search = Search.of(moments.heldout, moments.counts, ends, moments.heldout.n_total < FEW)
     # Where nothing was held out to compare by: a small model, half of the mixture.
     small = max(min(ranks[-1], 4), ranks[0])
     contexts = (fine.n_pasts, fine.n_futures)

@@ -236,7 +236,8 @@ def from_moments(
     (`n_symbols`: the end). `ridge` and `shrink` are in units of the noise of counting.
     """
     total = H.sum()
-    d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed, POWERS)
+    n_iter = POWERS if n_symbols < SHARED_FROM else 2  # of many symbols noise is shrunk below
+    d_u, U, s, Vt, d_v = scaled_svd(H, max_rank, seed, n_iter)
     k = max(1, min(max_rank, int((s > ROUNDING * s[0]).sum())))
     U, s, V = U[:, :k], s[:k], Vt[:k].T
     W = V * d_v[:, None]  # Ṽ = D_v^-½ V              (n_v, k)

@@ -40,8 +40,8 @@ MAX_JUDGED = 1 << 27
 # numbers were fitted to the outcomes that judge it (weights of trust, and of the mixture): some of
 # the gain is due to these, but with few outcomes no more than ASKED.
 WORTH_MIXING, FITTED, ASKED = 1e-4, len(USUAL) + 1, 0.02
-# Fewer outcomes cannot show that something is of no use: both parts of a mixture stay, and all
-# nodes of the context tree. PRIOR outcomes speak for each part.
+# Fewer held-out symbols cannot show that something is of no use: both parts of a mixture stay, and
+# all nodes of the context tree. PRIOR outcomes speak for each part.
 FEW, PRIOR = 5_000, 1.0
 TIE = 1e-4  # nats per outcome that are too few to distinguish two ranks
 CLOSE = 2e-3  # and of fewer outcomes, where they have many symbols to be compared with
@@ -87,17 +87,20 @@ class Heldout:
         return self.followers.prob(at[self.nodes[self.at]], self.flat.codes[self.at], self.ends)
 
 
-def best_mixture(p: Floats, beside: Floats) -> tuple[float, float]:
-    """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture."""
+def best_mixture(p: Floats, beside: Floats, few: bool = False) -> tuple[float, float]:
+    """The weight of `p` in the best mixture with `beside`, and the mean log of that mixture.
+
+    With `few` outcomes both parts stay.
+    """
     lo, hi = 0.0, 1.0
     for _ in range(20):  # the slope falls with the weight
         a = (lo + hi) / 2
         slope = ((p - beside) / (a * p + (1 - a) * beside)).mean()
-        slope += PRIOR / len(p) * (1 / a - 1 / (1 - a))
+        slope += few * PRIOR / len(p) * (1 / a - 1 / (1 - a))
         lo, hi = (a, hi) if slope > 0 else (lo, a)
     a = (lo + hi) / 2
     both, alone, tree = np.log(a * p + (1 - a) * beside), np.log(p), np.log(beside)
-    if len(p) < FEW:
+    if few:
         return float(a), float(both.mean())
     gains = both - alone
     # Some of what the tree gains is that its trust, and the weight, were fitted to these outcomes.
@@ -121,23 +124,24 @@ class Search:
     trials: list[ContextTrial] = field(default_factory=list)
     in_vain: int = 0  # trees in a row that were no better
     probs: dict[ContextTrial, Floats] = field(default_factory=dict)  # of all outcomes
+    few: bool = False  # whether little was held out
 
     @classmethod
-    def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool) -> Search:
+    def of(cls, pieces: Pieces, counts: ContextCounts, ends: bool, few: bool = False) -> Search:
         """A search that judges by the pieces, beside the context tree of the counts."""
         tree, reads = counts.trees.pasts, counts.trees.reads
         flat = lay_out(pieces, tree.n_symbols, reads)
         at = outcomes(flat, tree.n_symbols + ends)
         followers, trust = learn_followers(tree, counts.follows, flat if at.size else None, ends)
-        search = cls(None, trust, tree.n_symbols)
+        search = cls(None, trust, tree.n_symbols, few=few)
         if reads is not None:
             search.n_read, search.ridge = len(np.unique(reads)), RIDGE_OF_CLASSES
             search.first_ranks = FIRST_RANKS[:-1]  # more take long where symbols are many
         if not at.size:
             return search
         if at.size * tree.n_symbols > MAX_JUDGED:  # each is compared with all symbols
-            few = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
-            pieces = pieces.take(np.flatnonzero(few) if few.any() else np.arange(1))
+            first = np.cumsum(pieces.ends - pieces.begins) * tree.n_symbols <= MAX_JUDGED
+            pieces = pieces.take(np.flatnonzero(first) if first.any() else np.arange(1))
             flat = lay_out(pieces, tree.n_symbols, reads)
             at = outcomes(flat, tree.n_symbols + ends)
         nodes = locate(tree, flat)
@@ -201,7 +205,11 @@ class Search:
         """Judge what operators give each outcome, with the best weight beside the context tree."""
         assert self.heldout is not None
         sizes = (trees.n_pasts, trees.n_futures, rank, ridge)
-        judged = (*best_mixture(prob, self.heldout.beside), float(np.log(prob).mean()), len(prob))
+        judged = (
+            *best_mixture(prob, self.heldout.beside, self.few),
+            float(np.log(prob).mean()),
+            len(prob),
+        )
         found = ContextTrial(split_at, *sizes, *judged)
         self.probs[found] = prob
         return found
@@ -224,11 +232,11 @@ class Search:
         """
         assert self.heldout is not None
         found, logs, p = [], [], self.probs[trial]
-        for least in LEAST if len(p) >= FEW else (0,):
+        for least in (0,) if self.few else LEAST:
             beside = self.heldout.prob_of_tree(
                 kept_ancestors(trees.pasts, trees.past_context, least)
             )
-            weight, score = best_mixture(p, beside)
+            weight, score = best_mixture(p, beside, self.few)
             found.append((weight, score, least))
             logs.append(np.log(weight * p + (1 - weight) * beside))
         best = max(range(len(found)), key=lambda i: found[i][1])
