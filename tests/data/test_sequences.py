@@ -20,7 +20,7 @@ from sojourn.data.runs import runs, sums
 MISSING = "a missing symbol is None in lists, null in tables and a masked entry in arrays"
 NEGATIVE = f"expected integers of 0 and more. Negative values in data are not symbols; {MISSING}"
 
-strings = st.text(st.characters(exclude_characters="\0"), max_size=4)
+strings = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
 integers = st.integers(0, 20) | st.integers(0, 2**63 - 1)
 
 
