@@ -205,13 +205,13 @@ class Data(NamedTuple):
 
 def _warn_of_repeated(ids: list[Any]) -> None:
     """Warn of an id in several files, whose events stay sequences of their own."""
-    name, n = Counter(ids).most_common(1)[0]
-    if n > 1:
-        warnings.warn(
-            f"id {name!r} is in {n} files, each with a sequence of its own; if these are parts of "
-            f"one, put the files together with sojourn.sort_events",
-            stacklevel=2,
-        )
+    for name, n in Counter(ids).most_common(1):  # none, where there are no sequences
+        if n > 1:
+            warnings.warn(
+                f"id {name!r} is in {n} files, each with a sequence of its own; if these are parts "
+                f"of one, put the files together with sojourn.sort_events",
+                stacklevel=2,
+            )
 
 
 class Saved(NamedTuple):

@@ -205,11 +205,8 @@ class Search:
         """Judge what operators give each outcome, with the best weight beside the context tree."""
         assert self.heldout is not None
         sizes = (trees.n_pasts, trees.n_futures, rank, ridge)
-        judged = (
-            *best_mixture(prob, self.heldout.beside, self.few),
-            float(np.log(prob).mean()),
-            len(prob),
-        )
+        mixed = best_mixture(prob, self.heldout.beside, self.few)
+        judged = (*mixed, float(np.log(prob).mean()), len(prob))
         found = ContextTrial(split_at, *sizes, *judged)
         self.probs[found] = prob
         return found
